@@ -1,0 +1,587 @@
+//! Settings: the compiled-in defaults, then the user's file, then the environment.
+//!
+//! The only place that reads the environment. Strict for people and for the worker ([`Config::load`]), forgiving for
+//! the hook ([`Config::load_forgiving`]), which must work with whatever it finds.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Every key with its default and what it means; also the text that `install` writes.
+pub const DEFAULTS: &str = include_str!("../config/claude-mem.toml");
+
+/// All settings. Each is described where its default is: `config/claude-mem.toml`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Config {
+    pub hook: Hook,
+    pub capture: Capture,
+    pub queue: Queue,
+    pub worker: Worker,
+    pub batch: Batch,
+    pub compress: Compress,
+    pub cost: Cost,
+    pub prices: BTreeMap<String, Price>,
+    pub context: Context,
+    pub retention: Retention,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Hook {
+    pub busy_ms: u32,
+    #[serde(deserialize_with = "at_least::<4096, _>")]
+    pub max_payload_bytes: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Capture {
+    pub skip_tools: Vec<String>,
+    pub exclude_projects: Vec<String>,
+    pub project_aliases: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Queue {
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub max_attempts: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Worker {
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub concurrency: u64,
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub stop_s: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Batch {
+    pub enabled: bool,
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub max_size: u64,
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub max_wait_s: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Compress {
+    pub provider: Provider,
+    pub model: String,
+    pub verbosity: Verbosity,
+    #[serde(deserialize_with = "at_least::<1000, _>")]
+    pub max_input_chars: u64,
+    #[serde(deserialize_with = "at_least::<2000, _>")]
+    pub max_prompt_tokens: u64,
+}
+
+/// Who compresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every value")]
+pub enum Provider {
+    Auto,
+    Anthropic,
+    Openai,
+    ClaudeCli,
+    Local,
+}
+
+/// How much counts as routine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every value")]
+pub enum Verbosity {
+    Minimal,
+    Normal,
+    Verbose,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Cost {
+    #[serde(deserialize_with = "not_negative")]
+    pub max_usd_per_day: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Price {
+    #[serde(deserialize_with = "not_negative")]
+    pub input: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub output: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Context {
+    pub enabled: bool,
+    #[serde(deserialize_with = "at_least::<50, _>")]
+    pub budget: u64,
+    pub worker_timeout_ms: u64,
+    pub sources: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Retention {
+    pub raw_days: u64,
+    pub queue_days: u64,
+    pub event_log_days: u64,
+}
+
+fn at_least<'de, const MIN: u64, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let value = i64::deserialize(from)?;
+    u64::try_from(value)
+        .ok()
+        .filter(|value| *value >= MIN)
+        .ok_or_else(|| serde::de::Error::custom(format_args!("{value} is too small, the least is {MIN}")))
+}
+
+fn not_negative<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let value = f64::deserialize(from)?;
+    if value.is_finite() && value >= 0.0 {
+        return Ok(value);
+    }
+    Err(serde::de::Error::custom(format_args!("{value} is not an amount: 0 or more is needed")))
+}
+
+/// A setting that cannot be used, said so that the user can find and repair it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// `path:line`, or the name of the environment variable.
+    pub place: String,
+    /// `section.key`; empty if the file is not TOML at all.
+    pub key: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: ", self.place)?;
+        if !self.key.is_empty() {
+            write!(out, "{}: ", self.key)?;
+        }
+        out.write_str(&self.message)
+    }
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A key or value is wrong.
+    #[error("{0}")]
+    Bad(Problem),
+    /// The file is there and cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Default for Config {
+    /// What `config/claude-mem.toml` says.
+    #[allow(clippy::expect_used, reason = "the text is compiled in, and a test parses it")]
+    fn default() -> Self {
+        Layers::new().config().expect("the compiled-in defaults are valid")
+    }
+}
+
+impl Config {
+    /// The settings from `file`, if there is one, and the environment. The first mistake is an error.
+    pub fn load(file: &Path, environment: &Environment) -> Result<Self, ConfigError> {
+        let unreadable = |source| ConfigError::Unreadable { path: file.to_owned(), source };
+        let text = read_optional(file).map_err(unreadable)?;
+        let mut problems = Vec::new();
+        let config = layered(file, &text, environment, &mut problems);
+        match problems.into_iter().next() {
+            Some(problem) => Err(ConfigError::Bad(problem)),
+            None => Ok(config),
+        }
+    }
+
+    /// The settings from `file` and the environment, with the default for everything that cannot be used, and what
+    /// could not be used.
+    pub fn load_forgiving(file: &Path, environment: &Environment) -> (Self, Vec<Problem>) {
+        let mut problems = Vec::new();
+        let text = read_optional(file).unwrap_or_else(|error| {
+            problems.push(Problem {
+                place: file.display().to_string(),
+                key: String::new(),
+                message: error.to_string(),
+            });
+            String::new()
+        });
+        let config = layered(file, &text, environment, &mut problems);
+        (config, problems)
+    }
+}
+
+fn read_optional(file: &Path) -> io::Result<String> {
+    match fs::read(file) {
+        Ok(bytes) => String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// One key that the user set.
+struct Setting<'a> {
+    section: &'a str,
+    key: &'a str,
+    value: Spanned<DeValue<'a>>,
+    place: String,
+}
+
+impl Setting<'_> {
+    fn problem(&self, error: &toml::de::Error) -> Problem {
+        let key = if self.key.is_empty() { self.section.into() } else { format!("{}.{}", self.section, self.key) };
+        Problem { place: self.place.clone(), key, message: error.message().to_owned() }
+    }
+}
+
+/// The defaults with the user's settings laid over them.
+#[derive(Clone)]
+struct Layers<'a>(DeTable<'a>);
+
+impl<'a> Layers<'a> {
+    #[allow(clippy::expect_used, reason = "the text is compiled in, and a test parses it")]
+    fn new() -> Self {
+        Self(DeTable::parse(DEFAULTS).expect("the compiled-in defaults are TOML").into_inner())
+    }
+
+    fn config(&self) -> Result<Config, toml::de::Error> {
+        Config::deserialize(toml::de::Deserializer::from(Spanned::new(0..0, self.0.clone())))
+    }
+
+    fn lay(&mut self, setting: &Setting<'a>) {
+        let section = self.0.get_mut(setting.section).map(Spanned::get_mut);
+        match section {
+            Some(DeValue::Table(section)) if !setting.key.is_empty() => {
+                section.insert(Spanned::new(0..0, setting.key.into()), setting.value.clone());
+            }
+            _ => {
+                self.0.insert(Spanned::new(0..0, setting.section.into()), setting.value.clone());
+            }
+        }
+    }
+}
+
+fn layered(file: &Path, text: &str, environment: &Environment, problems: &mut Vec<Problem>) -> Config {
+    let mut layers = Layers::new();
+    let parsed = DeTable::parse(text);
+    let mut settings = match &parsed {
+        Ok(table) => file_settings(file, text, table.get_ref()),
+        Err(error) => {
+            let line = error.span().map_or(1, |span| line_of(text, span.start));
+            let place = format!("{}:{line}", file.display());
+            problems.push(Problem { place, key: String::new(), message: error.message().to_owned() });
+            Vec::new()
+        }
+    };
+    settings.extend(environment_settings(&layers.0, &environment.overrides));
+    let mut all = layers.clone();
+    settings.iter().for_each(|setting| all.lay(setting));
+    if let Ok(config) = all.config() {
+        return config;
+    }
+    // Something is wrong: one at a time finds which, and keeps the rest.
+    for setting in &settings {
+        let mut with = layers.clone();
+        with.lay(setting);
+        match with.config() {
+            Ok(_) => layers = with,
+            Err(error) => problems.push(setting.problem(&error)),
+        }
+    }
+    layers.config().unwrap_or_default()
+}
+
+fn file_settings<'a>(file: &Path, text: &str, table: &'a DeTable<'a>) -> Vec<Setting<'a>> {
+    let place = |offset| format!("{}:{}", file.display(), line_of(text, offset));
+    let mut settings = Vec::new();
+    for (section, value) in table {
+        let name = section.get_ref().as_ref();
+        let Some(keys) = value.get_ref().as_table().filter(|_| KNOWN_SECTIONS.contains(&name)) else {
+            settings.push(Setting {
+                section: name,
+                key: "",
+                value: value.clone(),
+                place: place(section.span().start),
+            });
+            continue;
+        };
+        settings.extend(keys.iter().map(|(key, value)| Setting {
+            section: name,
+            key: key.get_ref(),
+            value: value.clone(),
+            place: place(key.span().start),
+        }));
+    }
+    settings
+}
+
+/// The sections whose keys are laid over the defaults one by one; anything else is an unknown key as a whole.
+const KNOWN_SECTIONS: [&str; 10] = [
+    "hook", "capture", "queue", "worker", "batch", "compress", "cost", "prices", "context", "retention",
+];
+
+/// Names that users of earlier programs know, beside `CLAUDE_MEM_<SECTION>_<KEY>`.
+const OLD_NAMES: [(&str, &str, &str); 3] = [
+    ("CLAUDE_MEM_MODEL", "compress", "model"),
+    ("CLAUDE_MEM_VERBOSITY", "compress", "verbosity"),
+    ("CLAUDE_MEM_BATCHING_ENABLED", "batch", "enabled"),
+];
+
+fn environment_settings<'a>(defaults: &DeTable<'a>, overrides: &'a [(String, String)]) -> Vec<Setting<'a>> {
+    let mut settings = Vec::new();
+    for (name, text) in overrides {
+        let Some((section, key)) = key_of_variable(defaults, name) else { continue };
+        let default = defaults.get(section).and_then(|section| section.get_ref().get(key));
+        let Some(default) = default.map(Spanned::get_ref) else { continue };
+        settings.push(Setting {
+            section,
+            key,
+            value: Spanned::new(0..0, value_like(default, text)),
+            place: name.clone(),
+        });
+    }
+    settings
+}
+
+fn key_of_variable(defaults: &DeTable<'_>, variable: &str) -> Option<(&'static str, &'static str)> {
+    if let Some((_, section, key)) = OLD_NAMES.iter().find(|(name, ..)| *name == variable) {
+        return Some((section, key));
+    }
+    let rest = variable.strip_prefix("CLAUDE_MEM_")?;
+    KNOWN_SECTIONS.iter().find_map(|section| {
+        let key = strip_prefix_ignore_case(rest, section)?.strip_prefix('_')?;
+        let keys = defaults.get(*section)?.get_ref().as_table()?;
+        // The names in the default table live in the compiled-in text.
+        let known = keys.keys().find(|known| known.get_ref().eq_ignore_ascii_case(key))?;
+        let start = known.span();
+        DEFAULTS.get(start).map(|name| (*section, name))
+    })
+}
+
+fn strip_prefix_ignore_case<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    let head = text.get(..prefix.len())?;
+    head.eq_ignore_ascii_case(prefix).then(|| &text[prefix.len()..])
+}
+
+/// The variable's text as a value of the kind that the default has.
+fn value_like<'a>(default: &DeValue<'_>, text: &'a str) -> DeValue<'a> {
+    let trimmed = text.trim();
+    match default {
+        DeValue::String(_) => DeValue::String(text.into()),
+        DeValue::Array(_) if !trimmed.starts_with('[') => DeValue::Array(
+            trimmed
+                .split(',')
+                .map(str::trim)
+                .filter(|item| !item.is_empty())
+                .map(|item| Spanned::new(0..0, DeValue::String(item.into())))
+                .collect(),
+        ),
+        DeValue::Boolean(_) if trimmed == "1" => DeValue::Boolean(true),
+        DeValue::Boolean(_) if trimmed == "0" => DeValue::Boolean(false),
+        _ => match DeValue::parse(trimmed) {
+            Ok(value) => value.into_inner(),
+            Err(_) => DeValue::String(text.into()),
+        },
+    }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// What the environment says, read once.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// `CLAUDE_MEM_HOME`.
+    pub mem_home: Option<PathBuf>,
+    /// `HOME`, else what the user database says.
+    pub user_home: Option<PathBuf>,
+    /// `CLAUDE_PROJECT_DIR`: where the client was started.
+    pub project_dir: Option<PathBuf>,
+    /// `XDG_RUNTIME_DIR`.
+    pub runtime_dir: Option<PathBuf>,
+    /// `CLAUDE_MEM_INTERNAL=1`: started by the worker itself, so that hooks must stay silent.
+    pub internal: bool,
+    /// `CLAUDE_MEM_HOOK_DEBUG`: the hook may speak on stderr.
+    pub hook_debug: bool,
+    /// `CLAUDE_MEM_*`, for settings.
+    overrides: Vec<(String, String)>,
+}
+
+impl Environment {
+    /// Reads the process's environment.
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn capture() -> Self {
+        let path = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+        Self {
+            mem_home: path("CLAUDE_MEM_HOME"),
+            user_home: path("HOME").or_else(std::env::home_dir),
+            project_dir: path("CLAUDE_PROJECT_DIR"),
+            runtime_dir: path("XDG_RUNTIME_DIR"),
+            internal: is_set("CLAUDE_MEM_INTERNAL"),
+            hook_debug: is_set("CLAUDE_MEM_HOOK_DEBUG"),
+            overrides: std::env::vars_os().filter_map(claude_mem_variable).collect(),
+        }
+    }
+
+    /// An environment that says only this; for tests.
+    pub fn with_overrides(overrides: &[(&str, &str)]) -> Self {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Self { overrides: overrides.iter().map(owned).collect(), ..Self::default() }
+    }
+}
+
+fn claude_mem_variable((name, value): (OsString, OsString)) -> Option<(String, String)> {
+    let name = name.into_string().ok()?;
+    name.starts_with("CLAUDE_MEM_").then(|| (name, value.to_string_lossy().into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str, overrides: &[(&str, &str)]) -> Result<Config, String> {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("config.toml");
+        fs::write(&file, text).unwrap();
+        Config::load(&file, &Environment::with_overrides(overrides))
+            .map_err(|error| error.to_string().replace(&*scratch.path().to_string_lossy(), ""))
+    }
+
+    #[test]
+    fn the_compiled_in_defaults_are_valid_and_say_what_the_contract_says() {
+        let config = Config::default();
+        assert_eq!(config.hook, Hook { busy_ms: 250, max_payload_bytes: 1 << 20 });
+        assert_eq!((config.queue.max_attempts, config.worker.concurrency, config.worker.stop_s), (3, 2, 10));
+        assert_eq!(config.batch, Batch { enabled: true, max_size: 20, max_wait_s: 300 });
+        assert_eq!(config.compress.model, "claude-haiku-4-5-20251001");
+        assert_eq!((config.context.budget, config.context.worker_timeout_ms), (2000, 1500));
+        assert_eq!(config.cost.max_usd_per_day, 1.0);
+        assert_eq!(config.retention, Retention { raw_days: 7, queue_days: 30, event_log_days: 90 });
+    }
+
+    #[test]
+    fn known_sections_are_the_sections_of_the_default_file() {
+        let table = DeTable::parse(DEFAULTS).unwrap();
+        let mut sections: Vec<_> = table.get_ref().keys().map(|key| key.get_ref().to_string()).collect();
+        let mut known = KNOWN_SECTIONS.map(String::from);
+        sections.sort();
+        known.sort();
+        assert_eq!(sections, known);
+    }
+
+    #[test]
+    fn no_file_and_an_empty_file_mean_the_defaults() {
+        assert_eq!(load("", &[]), Ok(Config::default()));
+        let missing = Config::load(Path::new("/nonexistent/config.toml"), &Environment::default());
+        assert_eq!(missing.unwrap(), Config::default());
+    }
+
+    #[test]
+    fn the_file_overrides_defaults_and_the_environment_overrides_the_file() {
+        let text = "[hook]\nbusy_ms = 100\n[batch]\nmax_size = 5\n[capture.project_aliases]\n\"/srv/a\" = \"alpha\"";
+        let config = load(text, &[("CLAUDE_MEM_HOOK_BUSY_MS", "70")]).unwrap();
+        assert_eq!((config.hook.busy_ms, config.batch.max_size), (70, 5));
+        assert_eq!(config.capture.project_aliases["/srv/a"], "alpha");
+        assert_eq!(config.hook.max_payload_bytes, 1 << 20);
+    }
+
+    #[test]
+    fn names_known_from_predecessors_keep_working() {
+        let config = load(
+            "",
+            &[
+                ("CLAUDE_MEM_MODEL", "some-model"),
+                ("CLAUDE_MEM_VERBOSITY", "minimal"),
+                ("CLAUDE_MEM_BATCHING_ENABLED", "false"),
+                ("CLAUDE_MEM_BATCH_MAX_SIZE", "7"),
+                ("CLAUDE_MEM_SOMETHING_ELSE", "is not ours"),
+            ],
+        )
+        .unwrap();
+        assert_eq!(config.compress.model, "some-model");
+        assert_eq!(config.compress.verbosity, Verbosity::Minimal);
+        assert_eq!((config.batch.enabled, config.batch.max_size), (false, 7));
+    }
+
+    #[test]
+    fn lists_in_the_environment_are_toml_or_comma_separated() {
+        let commas = load("", &[("CLAUDE_MEM_CAPTURE_SKIP_TOOLS", "Read, Glob")]).unwrap();
+        let toml = load("", &[("CLAUDE_MEM_CAPTURE_SKIP_TOOLS", "['Read', 'Glob']")]).unwrap();
+        assert_eq!(commas.capture.skip_tools, ["Read", "Glob"]);
+        assert_eq!(commas, toml);
+    }
+
+    #[test]
+    fn a_mistake_names_file_line_and_key() {
+        let unknown_key = load("\n[hook]\nbusy_ms = 5\nbussy_ms = 6", &[]).unwrap_err();
+        assert!(unknown_key.starts_with("/config.toml:4: hook.bussy_ms: unknown field"), "{unknown_key}");
+        let bad_type = load("[hook]\nbusy_ms = \"soon\"", &[]).unwrap_err();
+        assert!(bad_type.starts_with("/config.toml:2: hook.busy_ms: invalid type"), "{bad_type}");
+        let too_small = load("[worker]\n\nconcurrency = 0", &[]).unwrap_err();
+        assert_eq!(too_small, "/config.toml:3: worker.concurrency: 0 is too small, the least is 1");
+        let unknown_section = load("[hooks]\nbusy_ms = 5", &[]).unwrap_err();
+        assert!(unknown_section.starts_with("/config.toml:1: hooks: unknown field"), "{unknown_section}");
+        let bad_choice = load("[compress]\nprovider = 'gpt'", &[]).unwrap_err();
+        assert!(bad_choice.contains("compress.provider: unknown variant `gpt`, expected one of"), "{bad_choice}");
+        let not_toml = load("[hook]\nbusy_ms 5", &[]).unwrap_err();
+        assert!(not_toml.starts_with("/config.toml:2: "), "{not_toml}");
+        let variable = load("", &[("CLAUDE_MEM_HOOK_BUSY_MS", "soon")]).unwrap_err();
+        assert!(variable.starts_with("CLAUDE_MEM_HOOK_BUSY_MS: hook.busy_ms: invalid type"), "{variable}");
+        let section_as_value = load("hook = 5", &[]).unwrap_err();
+        assert!(section_as_value.starts_with("/config.toml:1: hook: invalid type"), "{section_as_value}");
+    }
+
+    #[test]
+    fn the_forgiving_load_keeps_what_is_right_and_tells_what_is_not() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("config.toml");
+        fs::write(&file, "[hook]\nbusy_ms = 'x'\nmax_payload_bytes = 8192\nnonsense = 1\n[zoo]\na = 1").unwrap();
+        let (config, problems) = Config::load_forgiving(&file, &Environment::default());
+        assert_eq!(config.hook, Hook { busy_ms: 250, max_payload_bytes: 8192 });
+        let keys: Vec<_> = problems.iter().map(|problem| problem.key.as_str()).collect();
+        assert_eq!(keys, ["hook.busy_ms", "hook.nonsense", "zoo"]);
+    }
+
+    #[test]
+    fn the_forgiving_load_survives_a_file_that_is_not_text() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("config.toml");
+        fs::write(&file, [0xff, 0xfe, 0x00]).unwrap();
+        let (config, problems) = Config::load_forgiving(&file, &Environment::default());
+        assert_eq!((config, problems.len()), (Config::default(), 1));
+    }
+}

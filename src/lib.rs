@@ -1,0 +1,5 @@
+//! Persistent memory for Claude Code.
+
+pub mod config;
+pub mod model;
+pub mod paths;

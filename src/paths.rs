@@ -1,0 +1,173 @@
+//! Where things lie in the data directory. Knows names and permissions, not contents.
+
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// The data directory and the names inside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home(PathBuf);
+
+/// Why a data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum HomeError {
+    /// Neither `CLAUDE_MEM_HOME` nor a home directory is known.
+    #[error("no home directory is known: set HOME or CLAUDE_MEM_HOME")]
+    Unknown,
+    /// It belongs to somebody else, who could read or replace what is in it.
+    #[error("{path} belongs to user {owner}, not to you (user {me}): set CLAUDE_MEM_HOME to a directory of your own")]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner's numeric id.
+        owner: u32,
+        /// The caller's numeric id.
+        me: u32,
+    },
+    /// There is something else of that name.
+    #[error("{0} is not a directory: move it away, or set CLAUDE_MEM_HOME")]
+    NotADirectory(PathBuf),
+    /// The operating system said no.
+    #[error("cannot use {path}: {source}")]
+    Io {
+        /// The directory.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl Home {
+    /// The data directory for these two environment values; an empty value counts as absent.
+    pub fn locate(mem_home: Option<PathBuf>, user_home: Option<PathBuf>) -> Result<Self, HomeError> {
+        let given = |path: &PathBuf| !path.as_os_str().is_empty();
+        mem_home
+            .filter(given)
+            .or_else(|| user_home.filter(given).map(|home| home.join(".claude-mem")))
+            .map(Self)
+            .ok_or(HomeError::Unknown)
+    }
+
+    /// A data directory at exactly this path.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// The directory itself.
+    pub fn dir(&self) -> &Path {
+        &self.0
+    }
+
+    /// The database.
+    pub fn database(&self) -> PathBuf {
+        self.0.join("claude-mem.db")
+    }
+
+    /// The user's settings.
+    pub fn config(&self) -> PathBuf {
+        self.0.join("config.toml")
+    }
+
+    /// Where events wait that the database would not take.
+    pub fn spool(&self) -> PathBuf {
+        self.0.join("spool")
+    }
+
+    /// Copies of the database.
+    pub fn backups(&self) -> PathBuf {
+        self.0.join("backups")
+    }
+
+    /// The worker's HTTP socket.
+    pub fn socket(&self) -> PathBuf {
+        self.0.join("worker.sock")
+    }
+
+    /// The worker's datagram socket: any datagram means "look at the queue".
+    pub fn nudge_socket(&self) -> PathBuf {
+        self.0.join("nudge.sock")
+    }
+
+    /// Held by the one worker of this directory for its life.
+    pub fn lock(&self) -> PathBuf {
+        self.0.join("worker.lock")
+    }
+
+    /// One line for each event that could be stored nowhere.
+    pub fn dropped(&self) -> PathBuf {
+        self.0.join("dropped.log")
+    }
+
+    /// Makes the directory if it is missing, and checks that it is ours alone.
+    pub fn prepare(&self) -> Result<(), HomeError> {
+        let meta = match fs::metadata(&self.0) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                create_private_dir(&self.0).map_err(|source| self.io(source))?;
+                fs::metadata(&self.0).map_err(|source| self.io(source))?
+            }
+            other => other.map_err(|source| self.io(source))?,
+        };
+        self.check_ours(&meta)?;
+        if meta.mode() & 0o077 != 0 {
+            let private = fs::Permissions::from_mode(0o700);
+            fs::set_permissions(&self.0, private).map_err(|source| self.io(source))?;
+        }
+        Ok(())
+    }
+
+    fn check_ours(&self, meta: &fs::Metadata) -> Result<(), HomeError> {
+        if !meta.is_dir() {
+            return Err(HomeError::NotADirectory(self.0.clone()));
+        }
+        let me = rustix::process::geteuid().as_raw();
+        if meta.uid() != me {
+            return Err(HomeError::Foreign { path: self.0.clone(), owner: meta.uid(), me });
+        }
+        Ok(())
+    }
+
+    fn io(&self, source: io::Error) -> HomeError {
+        if source.kind() == io::ErrorKind::NotADirectory {
+            return HomeError::NotADirectory(self.0.clone());
+        }
+        HomeError::Io { path: self.0.clone(), source }
+    }
+}
+
+/// Makes a directory, and its parents, that only its owner can enter. One that is there already is fine.
+pub fn create_private_dir(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mem_home_wins_over_the_home_directory() {
+        let home = Home::locate(Some("/data".into()), Some("/home/dev".into())).unwrap();
+        assert_eq!(home.dir(), Path::new("/data"));
+    }
+
+    #[test]
+    fn without_mem_home_it_is_under_the_home_directory() {
+        let home = Home::locate(Some("".into()), Some("/home/dev".into())).unwrap();
+        assert_eq!(home.dir(), Path::new("/home/dev/.claude-mem"));
+    }
+
+    #[test]
+    fn without_any_home_the_error_says_what_to_set() {
+        let error = Home::locate(None, None).unwrap_err();
+        assert!(error.to_string().contains("CLAUDE_MEM_HOME"));
+    }
+
+    #[test]
+    fn preparing_makes_the_directory_private() {
+        let scratch = tempfile::tempdir().unwrap();
+        let home = Home::at(scratch.path().join("a/b"));
+        home.prepare().unwrap();
+        fs::set_permissions(home.dir(), fs::Permissions::from_mode(0o755)).unwrap();
+        home.prepare().unwrap();
+        assert_eq!(fs::metadata(home.dir()).unwrap().mode() & 0o777, 0o700);
+    }
+}
