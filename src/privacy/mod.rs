@@ -1,0 +1,23 @@
+//! What must not be kept, and what must not leave: private tags, and secrets.
+
+/// Text from which secrets were removed. Only this module makes it, and a prompt accepts nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redacted(String);
+
+impl Redacted {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The text, for good.
+    pub fn into_string(self) -> String {
+        self.0
+    }
+
+    /// Text that a test knows to be harmless.
+    #[cfg(test)]
+    pub fn harmless(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
