@@ -16,8 +16,8 @@ const UNFORCED: u8 = 2;
 const EFFORT: u8 = 4;
 
 const OFFERS: [Offer; 3] = [
-    Offer { bit: THINKING, words: &["thinking"] },
-    Offer { bit: UNFORCED, words: &["tool_choice", "tool choice", "forced tool", "forces tool"] },
+    Offer { bit: THINKING, words: &["thinking.type", "thinking:", "Thinking may not"] },
+    Offer { bit: UNFORCED, words: &["tool_choice"] },
     Offer { bit: EFFORT, words: &["effort", "output_config"] },
 ];
 

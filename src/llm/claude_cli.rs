@@ -134,7 +134,9 @@ impl ClaudeCli {
     }
 
     fn response(&self, request: &Request, output: Output) -> Result<Response, Failure> {
-        let Ok(answer) = serde_json::from_str::<Value>(&output.answer) else {
+        // One line, the last: whatever else it prints comes before.
+        let parse = |line| serde_json::from_str::<Value>(line).ok().filter(Value::is_object);
+        let Some(answer) = output.answer.lines().rev().find_map(parse) else {
             return Err(not_an_answer(&output));
         };
         let text = answer.get("result").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -174,14 +176,17 @@ impl Setup {
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
             ("PATH", &self.path_for_client()),
         ];
-        let key = self.logged_in.then_some("ANTHROPIC_API_KEY");
         Job {
             program: self.program.clone(),
             arguments,
             set: set.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-            unset: UNSET.into_iter().chain(key).map(str::to_owned).collect(),
+            unset: self.unset().map(str::to_owned).collect(),
             input: request.prompt.as_str().to_owned(),
         }
+    }
+
+    fn unset(&self) -> impl Iterator<Item = &'static str> {
+        UNSET.into_iter().chain(self.logged_in.then_some("ANTHROPIC_API_KEY"))
     }
 
     /// Our `PATH` with the client's own place first: the interpreter that it needs often lies there, too.
@@ -207,10 +212,12 @@ impl Setup {
         let limit = format!("RuntimeMaxSec={}", (self.timeout + 2 * guard::GRACE).as_secs() + 1);
         let mut command = Command::new(systemd_run);
         command.args(["--user", "--pipe", "--wait", "--collect", "--quiet", "--service-type=exec"]);
-        command.args(["--description=claude-mem asks claude", "-p", &limit]);
+        let grace = format!("TimeoutStopSec={}", guard::GRACE.as_secs());
+        command.args(["--description=claude-mem asks claude", "-p", &limit, "-p", &grace]);
         command.arg("--working-directory").arg(&self.directory);
         // By name: what they contain must not be seen among a process's arguments.
-        let handed_on = self.names.iter().filter(|name| is_handed_on(name));
+        let unset = |name: &str| self.unset().any(|unset| unset == name);
+        let handed_on = self.names.iter().filter(|name| is_handed_on(name) && !unset(name));
         command.args(handed_on.map(|name| format!("--setenv={name}"))).arg(&self.guard);
         command
     }

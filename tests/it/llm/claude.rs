@@ -1,0 +1,115 @@
+//! A `claude` that does what a script says, in a place of its own; and what it takes to see processes come and go.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use claude_mem::config::{Config, Environment, Provider};
+use claude_mem::llm::{Choice, Failure, Llm, Response, choose};
+use claude_mem::paths::Home;
+use rustix::process::Pid;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{request, runtime};
+
+/// A place with a `claude` that does what a script says. `$D` is the place itself.
+pub struct Place {
+    pub scratch: TempDir,
+    pub config: Config,
+    pub environment: Environment,
+}
+
+impl Place {
+    pub fn new(script: &str) -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        fs::create_dir(scratch.path().join("bin")).unwrap();
+        write_program(scratch.path(), "claude", script);
+        fs::create_dir_all(scratch.path().join("home/.claude")).unwrap();
+        let login = scratch.path().join("home/.claude/.credentials.json");
+        fs::write(login, r#"{"claudeAiOauth":{"accessToken":"x"}}"#).unwrap();
+        let mut environment = Environment::default();
+        environment.user_home = Some(scratch.path().join("home"));
+        let path = [scratch.path().join("bin"), "/usr/bin".into(), "/bin".into()];
+        environment.outgoing.path = Some(std::env::join_paths(path).unwrap());
+        let mut config = Config::default();
+        config.compress.provider = Provider::ClaudeCli;
+        config.compress.timeout_s = 60;
+        Self { scratch, config, environment }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    pub fn choice(&self) -> Choice {
+        let program = Path::new(env!("CARGO_BIN_EXE_claude-mem"));
+        choose(&self.config, &Home::at(self.scratch.path()), &self.environment, program)
+    }
+
+    pub fn llm(&self) -> Llm {
+        match self.choice() {
+            Choice::Llm(llm) => llm,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn ask(&self) -> Result<Response, Failure> {
+        runtime().block_on(self.llm().complete(&request()))
+    }
+
+    /// The processes that wrote their numbers to a file, once there are so many.
+    pub fn processes(&self, name: &str, count: usize) -> Vec<Pid> {
+        wait_until("the processes have started", || self.read(name).lines().count() >= count);
+        let number = |line: &str| Pid::from_raw(line.trim().parse().unwrap()).unwrap();
+        self.read(name).lines().map(number).collect()
+    }
+}
+
+/// Puts a script on the path of a place.
+pub fn write_program(place: &Path, name: &str, script: &str) {
+    let program = place.join("bin").join(name);
+    fs::write(&program, format!("#!/bin/sh\nD='{}'\n{script}\n", place.display())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Waits for something that must come; only if it never comes does the limit matter.
+pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether a process is no more. One that is dead and not yet buried does nothing, either.
+pub fn is_gone(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    stat.rsplit(')')
+        .next()
+        .is_none_or(|rest| rest.trim_start().is_empty() || rest.trim_start().starts_with('Z'))
+}
+
+pub fn wait_until_gone(processes: &[Pid]) {
+    wait_until("all processes are gone", || processes.iter().all(|pid| is_gone(*pid)));
+}
+
+/// What the client really prints, as far as it matters.
+pub fn answer(result: &str) -> Value {
+    json!({
+        "type": "result", "subtype": "success", "is_error": false, "result": result, "stop_reason": "end_turn",
+        "total_cost_usd": 0.000135, "api_error_status": null,
+        "usage": { "input_tokens": 100, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 3, "output_tokens": 7 },
+        "modelUsage": { "claude-haiku-4-5-20251001": { "inputTokens": 100 } },
+    })
+}
+
+/// A script that reads its input and prints this.
+pub fn prints(output: &Value, code: i32) -> String {
+    format!("cat >/dev/null\ncat <<'END'\n{output}\nEND\nexit {code}")
+}
