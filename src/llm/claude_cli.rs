@@ -23,7 +23,7 @@ use super::guard::{self, Job};
 use super::{Request, Response, Usage, anthropic};
 use crate::config::Environment;
 
-/// It takes 190 MB and all of a user's patience: one at a time in the whole process, whatever is configured anew.
+/// Each takes 190 MB: there is one at a time in the whole process, whatever is configured anew.
 static ONE_AT_A_TIME: Semaphore = Semaphore::const_new(1);
 
 /// The longest answer that is read.
@@ -116,8 +116,8 @@ impl ClaudeCli {
     }
 
     pub(super) async fn complete(&self, request: &Request) -> Result<Response, Failure> {
-        let gone = |_| Failure::provider(Trouble::Server, "the worker is stopping");
-        let permit = ONE_AT_A_TIME.acquire().await.map_err(|_| gone(()))?;
+        let stopping = || Failure::provider(Trouble::Server, "the worker is stopping");
+        let permit = ONE_AT_A_TIME.acquire().await.map_err(|_| stopping())?;
         let (wanted, unwanted) = oneshot::channel::<()>();
         let setup = Arc::clone(&self.0);
         let job = setup.job(request);
@@ -128,7 +128,7 @@ impl ClaudeCli {
             drop(permit);
             ending
         });
-        let ending = run.await.map_err(|_| gone(()))?;
+        let ending = run.await.map_err(|_| stopping())?;
         drop(wanted);
         self.response(request, ending?)
     }

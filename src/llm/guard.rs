@@ -9,7 +9,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -157,6 +157,8 @@ fn command(job: &Job) -> Command {
 /// Becomes the program in the arguments, to die with the process of the number before it. Returns only if it cannot.
 #[cfg(target_os = "linux")]
 fn become_another(mut arguments: impl Iterator<Item = OsString>) -> io::Error {
+    use std::os::unix::process::CommandExt;
+
     let parent = arguments.next().and_then(|number| number.to_str()?.parse().ok());
     let Some(program) = arguments.next() else { return io::Error::other("no program to become") };
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {

@@ -114,9 +114,10 @@ impl Llm {
         }
     }
 
-    /// What a response cost: what the provider says, else its usage at the price of the model.
-    pub fn cost(&self, prices: &BTreeMap<String, Price>, response: &Response) -> f64 {
-        response.usage.cost_usd.unwrap_or_else(|| budget::cost(self.price(prices), &response.usage))
+    /// What a call cost, whether it gave a response or took something in vain: what the provider says, else the
+    /// tokens at the price of the model.
+    pub fn cost(&self, prices: &BTreeMap<String, Price>, usage: &Usage) -> f64 {
+        usage.cost_usd.unwrap_or_else(|| budget::cost(self.price(prices), usage))
     }
 
     /// What a request might cost at most.

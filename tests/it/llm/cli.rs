@@ -21,7 +21,11 @@ fn it_is_asked_with_everything_off_and_its_answer_is_read() {
     assert_eq!(response.text, "{\"title\":\"x\"}");
     assert_eq!((response.usage.tokens_in, response.usage.tokens_out), (123, 7));
     assert_eq!((response.model.as_str(), response.truncated), ("claude-haiku-4-5-20251001", false));
-    assert_eq!(llm.cost(&place.config.prices, &response), 0.000135, "what the client says that it cost");
+    assert_eq!(
+        llm.cost(&place.config.prices, &response.usage),
+        0.000135,
+        "what the client says that it cost"
+    );
     assert_eq!(place.read("input"), request().prompt.as_str());
     let arguments = place.read("arguments");
     let expected = "[-p]\n[--output-format]\n[json]\n[--model]\n[claude-haiku-4-5-20251001]\n[--setting-sources]\n[]\n\

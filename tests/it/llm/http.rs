@@ -169,7 +169,7 @@ fn anthropic_is_asked_for_a_forced_tool_call_and_its_input_is_the_answer() {
     assert_eq!(response.text, r#"{"title":"Fix it"}"#);
     assert_eq!((response.usage.tokens_in, response.usage.tokens_out), (1234, 56));
     assert_eq!((response.model.as_str(), response.truncated), ("claude-haiku-4-5-20251001", false));
-    assert!((llm.cost(&Config::default().prices, &response) - 0.001514).abs() < 1e-9);
+    assert!((llm.cost(&Config::default().prices, &response.usage) - 0.001514).abs() < 1e-9);
     let asked = &endpoint.asked()[0];
     assert_eq!((asked.path.as_str(), asked.header("x-api-key")), ("/v1/messages", Some(KEY)));
     assert_eq!(asked.header("anthropic-version"), Some("2023-06-01"));
@@ -287,7 +287,7 @@ fn a_key_is_not_needed_where_none_is_asked_for() {
     };
     let response = ask(&llm).unwrap();
     assert_eq!(endpoint.asked()[0].header("authorization"), None);
-    assert_eq!(llm.cost(&config.prices, &response), 0.0, "what runs on this machine costs nothing");
+    assert_eq!(llm.cost(&config.prices, &response.usage), 0.0, "what runs on this machine costs nothing");
     assert_eq!(llm.cost_at_most(&config.prices, &request()), 0.0);
 }
 
