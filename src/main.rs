@@ -1,1 +1,3 @@
+//! `claude-mem`: service and command line.
+
 fn main() {}
