@@ -10,9 +10,12 @@ mod table;
 use std::path::PathBuf;
 
 fn main() {
-    let binaries = PathBuf::from(std::env::var_os("CLAUDE_MEM_BENCH_BIN").expect("run this with `make bench`"));
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let is_wanted = |group: &str| wanted.is_empty() || wanted.iter().any(|word| group.contains(word.as_str()));
+    let binaries =
+        PathBuf::from(std::env::var_os("CLAUDE_MEM_BENCH_BIN").expect("run this with `make bench`"));
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let is_wanted =
+        |group: &str| wanted.is_empty() || wanted.iter().any(|word| group.contains(word.as_str()));
     let mut table = table::Table::default();
     if is_wanted("hook") {
         hook::run(&binaries, &mut table);

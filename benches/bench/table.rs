@@ -18,7 +18,13 @@ pub struct Table {
 impl Table {
     /// A time beside the time of the baseline, both in milliseconds.
     pub fn time(&mut self, what: &str, baseline_ms: f64, ours_ms: f64, bound: &str) {
-        self.push(what, format!("{baseline_ms:.2} ms"), format!("{ours_ms:.2} ms"), ours_ms / baseline_ms, bound);
+        self.push(
+            what,
+            format!("{baseline_ms:.2} ms"),
+            format!("{ours_ms:.2} ms"),
+            ours_ms / baseline_ms,
+            bound,
+        );
     }
 
     /// A figure that stands alone.
@@ -33,7 +39,13 @@ impl Table {
     }
 
     fn push(&mut self, what: &str, baseline: String, ours: String, ratio: f64, bound: &str) {
-        self.rows.push(Row { what: what.into(), baseline, ours, ratio: format!("{ratio:.2}×"), bound: bound.into() });
+        self.rows.push(Row {
+            what: what.into(),
+            baseline,
+            ours,
+            ratio: format!("{ratio:.2}×"),
+            bound: bound.into(),
+        });
     }
 
     /// Prints it as Markdown.

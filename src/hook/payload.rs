@@ -153,10 +153,17 @@ fn binary_note(content: &str, key: &str) -> Option<String> {
     None
 }
 
-/// Line breaks inside (as escapes) are allowed, as encoders write them.
+/// Line breaks inside (as escapes) are allowed, as encoders write them: never after fewer than 60 digits.
 fn is_base64(text: &str) -> bool {
     let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=_-".contains(byte);
-    text.split("\\n").all(|line| line.trim_end_matches("\\r").as_bytes().iter().all(is_digit))
+    let mut lines =
+        text.trim_end_matches("\\n").split("\\n").map(|line| line.trim_end_matches("\\r")).peekable();
+    while let Some(line) = lines.next() {
+        if !line.as_bytes().iter().all(is_digit) || (line.len() < 60 && lines.peek().is_some()) {
+            return false;
+        }
+    }
+    true
 }
 
 fn kind_of(base64: &str) -> &'static str {
@@ -305,6 +312,12 @@ mod tests {
     fn a_text_without_blanks_in_another_script_is_not_binary() {
         let json = format!(r#"{{"text":"{}"}}"#, "記憶".repeat(2000));
         assert_eq!(built(&json, 100_000)["v"]["text"], "記憶".repeat(2000));
+    }
+
+    #[test]
+    fn short_lines_of_letters_and_digits_are_not_binary() {
+        let json = format!(r#"{{"stdout":"{}"}}"#, "0123456789abcde\\n".repeat(2000));
+        assert_eq!(built(&json, 100_000)["v"]["stdout"], "0123456789abcde\n".repeat(2000));
     }
 
     #[test]

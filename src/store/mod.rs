@@ -74,14 +74,25 @@ pub fn open_for_hook(home: &Home, busy_ms: u32) -> Result<Connection, StoreError
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut database = Connection::open_with_flags(home.database(), flags)?;
     prepare(&database, patience)?;
-    // Closing as the last connection would otherwise write the whole log back, at twice the cost of the insert.
-    database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    leave_log_alone(&database, home)?;
     match schema::version(&database)? {
         Version::Current => {}
         Version::Older(found) => return Err(StoreError::Older(found)),
         Version::Empty => schema::create(&mut database, patience)?,
     }
     Ok(database)
+}
+
+/// Where nobody checkpoints, every hook reads the whole log when it opens the database: it may not grow beyond this.
+const LOG_TO_WRITE_BACK: u64 = 1 << 20;
+
+/// Writing the log back into the database is the worker's work: it costs twice what an insert does. Only where no worker
+/// lives does a hook do it, when it closes as the last connection and the log has grown.
+fn leave_log_alone(database: &Connection, home: &Home) -> Result<(), StoreError> {
+    database.pragma_update(None, "wal_autocheckpoint", 0)?;
+    let log = std::fs::metadata(home.log()).map_or(0, |meta| meta.len());
+    database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, log < LOG_TO_WRITE_BACK)?;
+    Ok(())
 }
 
 /// The database for reading only. Never made, never changed.
@@ -94,7 +105,7 @@ pub fn open_to_read(home: &Home, busy_ms: u32) -> Result<Connection, StoreError>
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let database = Connection::open_with_flags(path, flags)?;
     prepare(&database, Duration::from_millis(busy_ms.into()))?;
-    database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    leave_log_alone(&database, home)?;
     database.pragma_update(None, "query_only", true)?;
     match schema::version(&database)? {
         Version::Current => Ok(database),
