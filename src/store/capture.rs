@@ -82,18 +82,15 @@ fn touch_session(database: &Connection, session: &SessionStamp, event: &Event) -
           ended_at = CASE WHEN :ends THEN :at WHEN :revives OR status = 'interrupted' THEN NULL ELSE ended_at END,
           started_at = min(started_at, :at),
           last_activity_at = max(last_activity_at, :at),
-          prompt_count = prompt_count + :is_prompt
-        RETURNING prompt_count";
-    let mut statement = database.prepare(sql)?;
-    let prompt_count = statement.query_row(
-        named_params! {
-            ":id": session.id.as_str(), ":project": session.project, ":project_path": session.project_path,
-            ":cwd": session.cwd, ":branch": session.branch, ":source": source, ":at": event.at,
-            ":ends": ends, ":revives": revives, ":is_prompt": is_prompt,
-        },
-        |row| row.get(0),
-    )?;
-    Ok(prompt_count)
+          prompt_count = prompt_count + :is_prompt";
+    database.prepare(sql)?.execute(named_params! {
+        ":id": session.id.as_str(), ":project": session.project, ":project_path": session.project_path,
+        ":cwd": session.cwd, ":branch": session.branch, ":source": source, ":at": event.at,
+        ":ends": ends, ":revives": revives, ":is_prompt": is_prompt,
+    })?;
+    // Not RETURNING: it needs a temporary table, which costs the hook more than this look-up.
+    let sql = "SELECT prompt_count FROM sessions WHERE id = ?1";
+    Ok(database.prepare(sql)?.query_row(params![session.id.as_str()], |row| row.get(0))?)
 }
 
 fn insert_prompt(
