@@ -4,3 +4,4 @@ pub mod config;
 pub mod model;
 pub mod paths;
 pub mod privacy;
+pub mod tokens;
