@@ -23,6 +23,8 @@
 //!
 //! The hook links nothing asynchronous: it is built without the `service` feature.
 
+#[cfg(feature = "service")]
+pub mod compress;
 pub mod config;
 pub mod context;
 pub mod hook;
