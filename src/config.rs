@@ -245,7 +245,9 @@ impl Config {
 
 fn read_optional(file: &Path) -> io::Result<String> {
     match fs::read(file) {
-        Ok(bytes) => String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)),
+        Ok(bytes) => {
+            String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(error),
     }
@@ -261,7 +263,8 @@ struct Setting<'a> {
 
 impl Setting<'_> {
     fn problem(&self, error: &toml::de::Error) -> Problem {
-        let key = if self.key.is_empty() { self.section.into() } else { format!("{}.{}", self.section, self.key) };
+        let key =
+            if self.key.is_empty() { self.section.into() } else { format!("{}.{}", self.section, self.key) };
         Problem { place: self.place.clone(), key, message: error.message().to_owned() }
     }
 }
@@ -348,9 +351,8 @@ fn file_settings<'a>(file: &Path, text: &str, table: &'a DeTable<'a>) -> Vec<Set
 }
 
 /// The sections whose keys are laid over the defaults one by one; anything else is an unknown key as a whole.
-const KNOWN_SECTIONS: [&str; 10] = [
-    "hook", "capture", "queue", "worker", "batch", "compress", "cost", "prices", "context", "retention",
-];
+const KNOWN_SECTIONS: [&str; 10] =
+    ["hook", "capture", "queue", "worker", "batch", "compress", "cost", "prices", "context", "retention"];
 
 /// Names that users of earlier programs know, beside `CLAUDE_MEM_<SECTION>_<KEY>`.
 const OLD_NAMES: [(&str, &str, &str); 3] = [
@@ -512,7 +514,8 @@ mod tests {
 
     #[test]
     fn the_file_overrides_defaults_and_the_environment_overrides_the_file() {
-        let text = "[hook]\nbusy_ms = 100\n[batch]\nmax_size = 5\n[capture.project_aliases]\n\"/srv/a\" = \"alpha\"";
+        let text =
+            "[hook]\nbusy_ms = 100\n[batch]\nmax_size = 5\n[capture.project_aliases]\n\"/srv/a\" = \"alpha\"";
         let config = load(text, &[("CLAUDE_MEM_HOOK_BUSY_MS", "70")]).unwrap();
         assert_eq!((config.hook.busy_ms, config.batch.max_size), (70, 5));
         assert_eq!(config.capture.project_aliases["/srv/a"], "alpha");
@@ -556,7 +559,10 @@ mod tests {
         let unknown_section = load("[hooks]\nbusy_ms = 5", &[]).unwrap_err();
         assert!(unknown_section.starts_with("/config.toml:1: hooks: unknown field"), "{unknown_section}");
         let bad_choice = load("[compress]\nprovider = 'gpt'", &[]).unwrap_err();
-        assert!(bad_choice.contains("compress.provider: unknown variant `gpt`, expected one of"), "{bad_choice}");
+        assert!(
+            bad_choice.contains("compress.provider: unknown variant `gpt`, expected one of"),
+            "{bad_choice}"
+        );
         let not_toml = load("[hook]\nbusy_ms 5", &[]).unwrap_err();
         assert!(not_toml.starts_with("/config.toml:2: "), "{not_toml}");
         let variable = load("", &[("CLAUDE_MEM_HOOK_BUSY_MS", "soon")]).unwrap_err();
@@ -569,7 +575,8 @@ mod tests {
     fn the_forgiving_load_keeps_what_is_right_and_tells_what_is_not() {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("config.toml");
-        fs::write(&file, "[hook]\nbusy_ms = 'x'\nmax_payload_bytes = 8192\nnonsense = 1\n[zoo]\na = 1").unwrap();
+        fs::write(&file, "[hook]\nbusy_ms = 'x'\nmax_payload_bytes = 8192\nnonsense = 1\n[zoo]\na = 1")
+            .unwrap();
         let (config, problems) = Config::load_forgiving(&file, &Environment::default());
         assert_eq!(config.hook, Hook { busy_ms: 250, max_payload_bytes: 8192 });
         let keys: Vec<_> = problems.iter().map(|problem| problem.key.as_str()).collect();

@@ -15,7 +15,9 @@ pub enum HomeError {
     #[error("no home directory is known: set HOME or CLAUDE_MEM_HOME")]
     Unknown,
     /// It belongs to somebody else, who could read or replace what is in it.
-    #[error("{path} belongs to user {owner}, not to you (user {me}): set CLAUDE_MEM_HOME to a directory of your own")]
+    #[error(
+        "{path} belongs to user {owner}, not to you (user {me}): set CLAUDE_MEM_HOME to a directory of your own"
+    )]
     Foreign {
         /// The directory.
         path: PathBuf,
