@@ -3,6 +3,12 @@
 //! The only place that reads the environment. Strict for people and for the worker ([`Config::load`]), forgiving for
 //! the hook ([`Config::load_forgiving`]), which must work with whatever it finds.
 
+#[cfg(feature = "service")]
+mod outgoing;
+
+#[cfg(feature = "service")]
+pub use outgoing::{Outgoing, Proxies, Secret};
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,6 +32,9 @@ pub struct Config {
     pub worker: Worker,
     pub batch: Batch,
     pub compress: Compress,
+    pub anthropic: Anthropic,
+    pub openai: OpenAi,
+    pub claude_cli: ClaudeCli,
     pub cost: Cost,
     pub prices: BTreeMap<String, Price>,
     pub context: Context,
@@ -90,6 +99,30 @@ pub struct Compress {
     pub max_input_chars: u64,
     #[serde(deserialize_with = "at_least::<2000, _>")]
     pub max_prompt_tokens: u64,
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub timeout_s: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Anthropic {
+    pub base_url: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct OpenAi {
+    pub base_url: String,
+    pub model: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct ClaudeCli {
+    pub command: String,
 }
 
 /// Who compresses.
@@ -122,7 +155,7 @@ pub struct Cost {
     pub max_usd_per_day: f64,
 }
 
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
 pub struct Price {
@@ -351,11 +384,28 @@ fn file_settings<'a>(file: &Path, text: &str, table: &'a DeTable<'a>) -> Vec<Set
 }
 
 /// The sections whose keys are laid over the defaults one by one; anything else is an unknown key as a whole.
-const KNOWN_SECTIONS: [&str; 10] =
-    ["hook", "capture", "queue", "worker", "batch", "compress", "cost", "prices", "context", "retention"];
+const KNOWN_SECTIONS: [&str; 13] = [
+    "hook",
+    "capture",
+    "queue",
+    "worker",
+    "batch",
+    "compress",
+    "anthropic",
+    "openai",
+    "claude_cli",
+    "cost",
+    "prices",
+    "context",
+    "retention",
+];
 
-/// Names that users of earlier programs know, beside `CLAUDE_MEM_<SECTION>_<KEY>`.
-const OLD_NAMES: [(&str, &str, &str); 3] = [
+/// Where Anthropic's own programs look for the address of the API.
+const ANTHROPIC_BASE_URL: &str = "ANTHROPIC_BASE_URL";
+
+/// Names that users of other programs know, beside `CLAUDE_MEM_<SECTION>_<KEY>`.
+const OLD_NAMES: [(&str, &str, &str); 4] = [
+    (ANTHROPIC_BASE_URL, "anthropic", "base_url"),
     ("CLAUDE_MEM_MODEL", "compress", "model"),
     ("CLAUDE_MEM_VERBOSITY", "compress", "verbosity"),
     ("CLAUDE_MEM_BATCHING_ENABLED", "batch", "enabled"),
@@ -438,7 +488,10 @@ pub struct Environment {
     pub internal: bool,
     /// `CLAUDE_MEM_HOOK_DEBUG`: the hook may speak on stderr.
     pub hook_debug: bool,
-    /// `CLAUDE_MEM_*`, for settings.
+    /// What concerns only those who go out.
+    #[cfg(feature = "service")]
+    pub outgoing: Outgoing,
+    /// `CLAUDE_MEM_*` and the like, for settings, sorted by name.
     overrides: Vec<(String, String)>,
 }
 
@@ -448,6 +501,9 @@ impl Environment {
     pub fn capture() -> Self {
         let path = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+        let mut overrides: Vec<_> = std::env::vars_os().filter_map(setting_variable).collect();
+        // What comes later wins: ours over the one that all programs share.
+        overrides.sort();
         Self {
             mem_home: path("CLAUDE_MEM_HOME"),
             user_home: path("HOME").or_else(std::env::home_dir),
@@ -455,7 +511,9 @@ impl Environment {
             runtime_dir: path("XDG_RUNTIME_DIR"),
             internal: is_set("CLAUDE_MEM_INTERNAL"),
             hook_debug: is_set("CLAUDE_MEM_HOOK_DEBUG"),
-            overrides: std::env::vars_os().filter_map(claude_mem_variable).collect(),
+            #[cfg(feature = "service")]
+            outgoing: Outgoing::capture(),
+            overrides,
         }
     }
 
@@ -466,9 +524,10 @@ impl Environment {
     }
 }
 
-fn claude_mem_variable((name, value): (OsString, OsString)) -> Option<(String, String)> {
+fn setting_variable((name, value): (OsString, OsString)) -> Option<(String, String)> {
     let name = name.into_string().ok()?;
-    name.starts_with("CLAUDE_MEM_").then(|| (name, value.to_string_lossy().into_owned()))
+    let is_ours = name.starts_with("CLAUDE_MEM_") || (name == ANTHROPIC_BASE_URL && !value.is_empty());
+    is_ours.then(|| (name, value.to_string_lossy().into_owned()))
 }
 
 #[cfg(test)]
@@ -538,6 +597,15 @@ mod tests {
         assert_eq!(config.compress.model, "some-model");
         assert_eq!(config.compress.verbosity, Verbosity::Minimal);
         assert_eq!((config.batch.enabled, config.batch.max_size), (false, 7));
+    }
+
+    #[test]
+    fn the_address_of_the_api_is_taken_from_where_everybody_has_it() {
+        let shared = ("ANTHROPIC_BASE_URL", "http://127.0.0.1:1");
+        let config = load("[anthropic]\nbase_url = 'http://127.0.0.1:2'", &[shared]).unwrap();
+        assert_eq!(config.anthropic.base_url, "http://127.0.0.1:1");
+        let both = load("", &[shared, ("CLAUDE_MEM_ANTHROPIC_BASE_URL", "http://127.0.0.1:3")]).unwrap();
+        assert_eq!(both.anthropic.base_url, "http://127.0.0.1:3");
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub mod compress;
 pub mod config;
 pub mod context;
 pub mod hook;
+#[cfg(feature = "service")]
+pub mod llm;
 pub mod model;
 pub mod paths;
 pub mod privacy;

@@ -1,3 +1,10 @@
-//! `claude-mem`: service and command line.
+//! `claude-mem`: the service, the command line, the MCP server.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match claude_mem::llm::guard::dispatch(std::env::args_os()) {
+        Some(code) => code,
+        None => ExitCode::SUCCESS,
+    }
+}

@@ -1,10 +1,13 @@
 //! Drives the real binaries from outside, each test in a home of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, clippy::disallowed_methods)]
 
+mod endpoint;
 mod hook_bad_input;
 mod hook_links;
 mod hook_payloads;
 mod hook_private;
 mod hook_storm;
+mod llm_cli;
+mod llm_http;
 mod project_identity;
 mod sandbox;

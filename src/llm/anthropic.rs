@@ -1,0 +1,104 @@
+//! Anthropic's Messages API: one message in, one forced tool call out.
+
+use std::sync::Arc;
+
+use reqwest::header::HeaderName;
+use serde_json::{Map, Value, json};
+
+use super::api::{Api, Manner, Offer};
+use super::{Failure, Request, Response, Usage};
+
+/// Thinking is left on: some models cannot do without.
+const THINKING: u8 = 1;
+/// The tool call is asked for, not forced: models that always think refuse to be forced.
+const UNFORCED: u8 = 2;
+/// The effort is left as it is.
+const EFFORT: u8 = 4;
+
+const OFFERS: [Offer; 3] = [
+    Offer { bit: THINKING, words: &["thinking"] },
+    Offer { bit: UNFORCED, words: &["tool_choice", "tool choice", "forced tool", "forces tool"] },
+    Offer { bit: EFFORT, words: &["effort", "output_config"] },
+];
+
+/// The provider.
+#[derive(Debug, Clone)]
+pub struct Anthropic(pub(super) Arc<Api>);
+
+impl Anthropic {
+    pub(super) async fn complete(&self, request: &Request) -> Result<Response, Failure> {
+        // The usual address is without the version; some gateways are configured with it.
+        let has_version = self.0.endpoint.path().ends_with("/v1");
+        let manner = Manner {
+            path: if has_version { "/messages" } else { "/v1/messages" },
+            key_header: HeaderName::from_static("x-api-key"),
+            key_prefix: "",
+            headers: &[("anthropic-version", "2023-06-01")],
+            offers: &OFFERS,
+        };
+        let answer = self.0.ask(&manner, |given_up| self.question(request, given_up)).await?;
+        self.response(request, &answer)
+    }
+
+    fn question(&self, request: &Request, given_up: u8) -> Value {
+        let tool = &request.tool;
+        let mut question = json!({
+            "model": self.0.model,
+            "max_tokens": request.max_output_tokens,
+            "system": request.system,
+            "messages": [{ "role": "user", "content": request.prompt.as_str() }],
+            "tools": [{ "name": tool.name, "description": tool.description, "input_schema": tool.schema }],
+            "tool_choice": { "type": "tool", "name": tool.name, "disable_parallel_tool_use": true },
+        });
+        if given_up & UNFORCED != 0 {
+            question["tool_choice"] = json!({ "type": "auto", "disable_parallel_tool_use": true });
+            question["system"] = format!("{}\n\nAnswer by calling `{}`.", request.system, tool.name).into();
+        }
+        // Thinking is paid for, and this work does not need it.
+        if given_up & THINKING == 0 {
+            question["thinking"] = json!({ "type": "disabled" });
+        } else if given_up & EFFORT == 0 {
+            question["output_config"] = json!({ "effort": "low" });
+        }
+        question
+    }
+
+    fn response(&self, request: &Request, answer: &Value) -> Result<Response, Failure> {
+        let Some(blocks) = answer.get("content").and_then(Value::as_array) else {
+            return Err(self.0.endpoint.not_the_api(answer));
+        };
+        let text = tool_input(blocks).unwrap_or_else(|| said(blocks));
+        let stop = answer.get("stop_reason").and_then(Value::as_str).unwrap_or_default();
+        Ok(Response {
+            usage: usage(answer).unwrap_or_else(|| Usage::at_most(request, &text)),
+            model: self.0.model_in(answer),
+            truncated: matches!(stop, "max_tokens" | "model_context_window_exceeded"),
+            text,
+        })
+    }
+}
+
+/// The input of the tool call, if there is one with anything in it.
+fn tool_input(blocks: &[Value]) -> Option<String> {
+    let input = blocks.iter().find(|block| block["type"] == "tool_use")?.get("input")?;
+    (!input.as_object().is_some_and(Map::is_empty)).then(|| input.to_string())
+}
+
+fn said(blocks: &[Value]) -> String {
+    let texts =
+        blocks.iter().filter(|block| block["type"] == "text").filter_map(|block| block["text"].as_str());
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// What a call took, in the words of this API; also those of `claude -p`.
+pub(super) fn usage(answer: &Value) -> Option<Usage> {
+    let usage = answer.get("usage")?;
+    let count = |name| usage.get(name).and_then(Value::as_u64);
+    let cached =
+        ["cache_creation_input_tokens", "cache_read_input_tokens"].map(|name| count(name).unwrap_or(0));
+    Some(Usage {
+        tokens_in: count("input_tokens")? + cached[0] + cached[1],
+        tokens_out: count("output_tokens")?,
+        cost_usd: None,
+    })
+}

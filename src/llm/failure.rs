@@ -1,0 +1,357 @@
+//! What can go wrong with a call, and whose fault it is: the one table of statuses and of what bodies say.
+//!
+//! An item's failure counts against the item. A provider's failure counts against nobody: everything waits until the
+//! provider is well again. When in doubt it is the provider: waiting loses nothing.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Usage;
+
+/// Why a call gave nothing.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Failure {
+    /// This request cannot be answered, and others may be.
+    #[error("{message}")]
+    Item {
+        /// What is wrong, as a sentence.
+        message: String,
+        /// What came back, as far as it is worth keeping.
+        response: Option<String>,
+        /// What it took nevertheless, where that is known.
+        usage: Option<Usage>,
+    },
+    /// No request can be answered at present.
+    #[error("{0}")]
+    Provider(ProviderFailure),
+}
+
+/// Why a provider answers nobody at present.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ProviderFailure {
+    /// What kind of trouble it is.
+    pub kind: Trouble,
+    /// What is wrong and what to do, as a sentence for the user.
+    pub message: String,
+    /// How long the provider asks to be left alone.
+    pub retry_after: Option<Duration>,
+}
+
+/// The kinds of trouble with a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trouble {
+    /// No connection, or it broke.
+    Unreachable,
+    /// No complete answer in time.
+    Timeout,
+    /// The key or the login is not accepted.
+    Auth,
+    /// No credit, or a limit on spending.
+    Billing,
+    /// There is no such model, or no such address.
+    Model,
+    /// Too many requests.
+    RateLimited,
+    /// Too much load on the other side.
+    Overloaded,
+    /// An error on the other side.
+    Server,
+    /// What answered is not the API: a captive portal, a proxy's page, half an answer.
+    NotTheApi,
+}
+
+impl Trouble {
+    /// What the user can do about it; empty where time heals.
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Auth => "Check the key or the login.",
+            Self::Billing => "Check the account's credit and limits.",
+            Self::Model => "Check the configured model and base_url.",
+            Self::NotTheApi => "Check base_url, the proxy, and whether the network wants a login.",
+            _ => "",
+        }
+    }
+}
+
+impl Failure {
+    /// A failure of the provider, with advice where there is some.
+    pub(super) fn provider(kind: Trouble, what: impl Into<String>) -> Self {
+        let mut message: String = what.into();
+        if !kind.advice().is_empty() {
+            message = format!("{}. {}", message.trim_end_matches('.'), kind.advice());
+        }
+        Self::Provider(ProviderFailure { kind, message, retry_after: None })
+    }
+
+    /// A failure of the item; keeps the head of what came back.
+    pub(super) fn item(message: impl Into<String>, response: &str) -> Self {
+        let response = (!response.is_empty()).then(|| head(response, KEPT_RESPONSE).to_owned());
+        Self::Item { message: message.into(), response, usage: None }
+    }
+
+    pub(super) fn retry_after(self, wait: Option<Duration>) -> Self {
+        match self {
+            Self::Provider(failure) => Self::Provider(ProviderFailure { retry_after: wait, ..failure }),
+            item => item,
+        }
+    }
+}
+
+/// So much of a useless response is kept for the user to see.
+const KEPT_RESPONSE: usize = 16 * 1024;
+/// So much of what the other side says fits into a sentence.
+const SAID: usize = 300;
+
+/// The failure that an HTTP status and its body mean. `who` answered.
+pub(super) fn of_status(who: &str, status: u16, body: &str) -> Failure {
+    of_message(who, status, &what_it_says(body), body)
+}
+
+/// The same where the message is known already.
+pub(super) fn of_message(who: &str, status: u16, said: &str, body: &str) -> Failure {
+    let sentence = if said.is_empty() {
+        format!("{who} answered with status {status}")
+    } else {
+        format!("{who} answered with status {status}: {said}")
+    };
+    match trouble_of(status, said) {
+        Some(kind) => Failure::provider(kind, sentence),
+        None => Failure::item(sentence, body),
+    }
+}
+
+/// The provider's trouble behind a status and a message; none means that the item is at fault.
+fn trouble_of(status: u16, said: &str) -> Option<Trouble> {
+    let by_words = || of_words(said);
+    match status {
+        400 | 413 | 422 => by_words(),
+        401 | 403 => Some(by_words().unwrap_or(Trouble::Auth)),
+        402 => Some(Trouble::Billing),
+        404 => Some(by_words().unwrap_or(Trouble::Model)),
+        407 => Some(Trouble::Unreachable),
+        408 | 504 => Some(Trouble::Timeout),
+        429 => Some(by_words().unwrap_or(Trouble::RateLimited)),
+        503 | 529 => Some(by_words().unwrap_or(Trouble::Overloaded)),
+        409 | 500..=599 => Some(by_words().unwrap_or(Trouble::Server)),
+        _ => Some(Trouble::NotTheApi),
+    }
+}
+
+/// The provider's trouble that an API's message tells of, whatever the status said. The phrases are long enough not to
+/// be met by chance: an API may quote the prompt in its message.
+pub(super) fn of_words(said: &str) -> Option<Trouble> {
+    first_phrase(
+        &[
+            ("credit balance is too low", Trouble::Billing),
+            ("reached your specified api usage limits", Trouble::Billing),
+            ("reached your specified workspace api usage limits", Trouble::Billing),
+            ("insufficient_quota", Trouble::Billing),
+            ("insufficient credits", Trouble::Billing),
+            ("exceeded your current quota", Trouble::Billing),
+            ("billing_error", Trouble::Billing),
+            ("billing hard limit", Trouble::Billing),
+            ("invalid x-api-key", Trouble::Auth),
+            ("invalid api key", Trouble::Auth),
+            ("incorrect api key", Trouble::Auth),
+            ("api key not valid", Trouble::Auth),
+            ("authentication_error", Trouble::Auth),
+            ("not a valid model", Trouble::Model),
+            ("model_not_found", Trouble::Model),
+            ("rate_limit_error", Trouble::RateLimited),
+            ("overloaded_error", Trouble::Overloaded),
+        ],
+        said,
+    )
+}
+
+/// The trouble that the first phrase tells of which the text contains, in whatever case.
+pub(super) fn first_phrase(phrases: &[(&str, Trouble)], text: &str) -> Option<Trouble> {
+    let text = text.to_ascii_lowercase();
+    phrases.iter().find(|(phrase, _)| text.contains(phrase)).map(|(_, kind)| *kind)
+}
+
+/// The failure of a success whose body is not the API's JSON.
+pub(super) fn of_strange_body(who: &str, body: &str) -> Failure {
+    let trimmed = body.trim_start();
+    let what = if trimmed.is_empty() {
+        format!("{who} answered with an empty body")
+    } else if trimmed.starts_with('<') {
+        format!("{who} answered with a web page instead of JSON")
+    } else if trimmed.starts_with('{') {
+        format!("{who} answered with incomplete JSON")
+    } else {
+        format!("{who} answered with something that is not JSON: {}", one_line(trimmed))
+    };
+    Failure::provider(Trouble::NotTheApi, what)
+}
+
+/// What an error's body says, on one line: its type and message, a page's title, or its beginning.
+fn what_it_says(body: &str) -> String {
+    if let Ok(value) = serde_json::from_str::<Value>(body) {
+        return one_line(&error_text(&value));
+    }
+    if let Some((_, rest)) = body.split_once("<title>") {
+        return one_line(rest.split('<').next().unwrap_or_default());
+    }
+    one_line(body)
+}
+
+/// The type, code and message of an error in any of the shapes that are in use.
+pub(super) fn error_text(value: &Value) -> String {
+    // Gemini wraps it in a list.
+    let value = value.get(0).unwrap_or(value);
+    let error = value.get("error").unwrap_or(value);
+    if let Some(text) = error.as_str() {
+        return text.to_owned();
+    }
+    let text = |key| error.get(key).and_then(Value::as_str);
+    let message = text("message").or_else(|| value.get("detail").and_then(Value::as_str)).unwrap_or_default();
+    let kind =
+        text("code").or_else(|| text("type")).filter(|kind| *kind != "error" && !message.contains(kind));
+    match kind {
+        Some(kind) if message.is_empty() => kind.to_owned(),
+        Some(kind) => format!("{message} ({kind})"),
+        None => message.to_owned(),
+    }
+}
+
+/// Text made fit for a sentence: short, on one line, without control characters.
+pub(super) fn one_line(text: &str) -> String {
+    let words: Vec<_> = head(text, 4 * SAID).split(|c: char| c.is_whitespace() || c.is_control()).collect();
+    let line = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    let short = head(&line, SAID);
+    if short.len() < line.len() { format!("{short}…") } else { line }
+}
+
+fn head(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// The wait that a `retry-after` header asks for: seconds, or a date.
+pub(super) fn parse_retry_after(header: &str, now: Timestamp) -> Option<Duration> {
+    let header = header.trim();
+    if let Ok(seconds) = header.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = rfc2822::DateTimeParser::new().parse_timestamp(header).ok()?;
+    Some(Duration::try_from(date.duration_since(now)).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(status: u16, body: &str) -> Option<Trouble> {
+        match of_status("the-host", status, body) {
+            Failure::Provider(failure) => Some(failure.kind),
+            Failure::Item { .. } => None,
+        }
+    }
+
+    #[test]
+    fn a_status_alone_tells_whose_fault_it_is() {
+        let table = [
+            (400, None),
+            (413, None),
+            (422, None),
+            (401, Some(Trouble::Auth)),
+            (402, Some(Trouble::Billing)),
+            (403, Some(Trouble::Auth)),
+            (404, Some(Trouble::Model)),
+            (407, Some(Trouble::Unreachable)),
+            (408, Some(Trouble::Timeout)),
+            (409, Some(Trouble::Server)),
+            (429, Some(Trouble::RateLimited)),
+            (500, Some(Trouble::Server)),
+            (502, Some(Trouble::Server)),
+            (503, Some(Trouble::Overloaded)),
+            (504, Some(Trouble::Timeout)),
+            (529, Some(Trouble::Overloaded)),
+            (302, Some(Trouble::NotTheApi)),
+            (418, Some(Trouble::NotTheApi)),
+        ];
+        for (status, expected) in table {
+            assert_eq!(kind(status, ""), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_tells_of_money_or_keys_is_the_providers_trouble_whatever_the_status() {
+        let table = [
+            (
+                400,
+                r#"{"error":{"message":"Your credit balance is too low to access the API."}}"#,
+                Trouble::Billing,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"You have reached your specified API usage limits."}}"#,
+                Trouble::Billing,
+            ),
+            (429, r#"{"error":{"message":"Try later","code":"insufficient_quota"}}"#, Trouble::Billing),
+            (
+                400,
+                r#"[{"error":{"message":"API key not valid. Please pass a valid API key."}}]"#,
+                Trouble::Auth,
+            ),
+            (400, r#"{"error":{"message":"foo/bar is not a valid model ID","code":400}}"#, Trouble::Model),
+            (500, r#"{"error":{"type":"overloaded_error","message":"Overloaded"}}"#, Trouble::Overloaded),
+        ];
+        for (status, body, expected) in table {
+            assert_eq!(kind(status, body), Some(expected), "{body}");
+        }
+    }
+
+    #[test]
+    fn an_item_that_quotes_such_words_far_into_its_error_stays_an_item() {
+        let quoted = format!(r#"{{"error":{{"message":"bad text: {} not logged in"}}}}"#, "x ".repeat(400));
+        assert_eq!(kind(400, &quoted), None);
+    }
+
+    #[test]
+    fn a_message_says_who_what_and_what_to_do_on_one_line() {
+        let body =
+            r#"{"type":"error","error":{"type":"authentication_error","message":"invalid\nx-api-key"}}"#;
+        let text = of_status("api.anthropic.com", 401, body).to_string();
+        assert_eq!(
+            text,
+            "api.anthropic.com answered with status 401: invalid x-api-key (authentication_error). \
+             Check the key or the login."
+        );
+        let page = of_status("proxy", 502, "<html><head><title>502 Bad\x1b[1m Gateway</title>").to_string();
+        assert_eq!(page, "proxy answered with status 502: 502 Bad [1m Gateway");
+        assert!(of_status("proxy", 500, &"x".repeat(100_000)).to_string().len() < 400);
+    }
+
+    #[test]
+    fn a_useless_response_is_kept_but_not_all_of_it() {
+        let Failure::Item { response: Some(kept), .. } = of_status("host", 400, &"é".repeat(100_000)) else {
+            panic!("400 is the item's fault");
+        };
+        assert_eq!(kept.len(), KEPT_RESPONSE);
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now: Timestamp = "1994-11-06T08:49:07Z".parse().unwrap();
+        let table = [
+            ("30", Some(30)),
+            (" 0 ", Some(0)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(30)),
+            ("Sun, 06 Nov 1994 08:00:00 GMT", Some(0)),
+            ("-5", None),
+            ("soon", None),
+            ("", None),
+            ("1e400", None),
+        ];
+        for (header, seconds) in table {
+            assert_eq!(parse_retry_after(header, now), seconds.map(Duration::from_secs), "{header}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The guard: stands between the worker and a child process, so that the child never outlives the worker.
+//!
+//! A mode of our own program. The worker tells it on standard input what to run, and then keeps that pipe open for as
+//! long as it wants the child: when the pipe closes, because the worker lets go of it or because the worker is no more,
+//! the guard ends the child. Kill -9 cannot be caught, but no process can keep its pipes open beyond it.
+//!
+//! On Linux the kernel, too, ends the child with the guard (PDEATHSIG). Only the process itself can ask for that without
+//! unsafe code: so the child starts as our program, asks, and then becomes what it shall be.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use serde::{Deserialize, Serialize};
+
+/// The first argument that makes a guard of our program.
+pub const GUARD: &str = "internal-guard";
+/// The first argument that makes our program become another.
+const BECOME: &str = "internal-become";
+
+/// So long may a child take to end when it is asked to, before it is made to.
+pub(super) const GRACE: Duration = Duration::from_secs(2);
+
+/// Exit codes, as shells have them.
+const CANNOT_RUN: u8 = 126;
+const BY_SIGNAL: i32 = 128;
+
+/// What a guard is told to run: one line of JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Variables to set.
+    pub set: Vec<(String, String)>,
+    /// Variables to remove.
+    pub unset: Vec<String>,
+    /// What it reads.
+    pub input: String,
+}
+
+/// Does what the arguments of the process ask for, if they ask for a guard or its child. The first thing that `main`
+/// does.
+pub fn dispatch(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    let first = arguments.nth(1)?;
+    if first == GUARD {
+        Some(guard().unwrap_or_else(complain))
+    } else if first == BECOME {
+        Some(complain(become_another(arguments)))
+    } else {
+        None
+    }
+}
+
+fn complain(error: io::Error) -> ExitCode {
+    // There is nobody else to tell.
+    let _ = writeln!(io::stderr(), "claude-mem: {error}");
+    ExitCode::from(CANNOT_RUN)
+}
+
+/// Runs the job that is told on standard input, and ends as it ends.
+fn guard() -> io::Result<ExitCode> {
+    let mut lifeline = BufReader::new(io::stdin());
+    let mut line = String::new();
+    lifeline.read_line(&mut line)?;
+    let job: Job = serde_json::from_str(&line)?;
+    drop(line);
+    let mut child = start(&job)?;
+    let pid = Pid::from_child(&child);
+    let course = Arc::new(Mutex::new(Course::Running));
+    let seen = Arc::clone(&course);
+    thread::spawn(move || watch(lifeline, pid, &seen));
+    if let Some(mut input) = child.stdin.take() {
+        // A child that does not read its input to the end says why itself.
+        let _ = input.write_all(job.input.as_bytes());
+    }
+    // The child stays a zombie until the watcher knows, so that it never signals a stranger with the same number.
+    rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
+    let was_let_go = advance(&course, Course::Ended) == Course::LetGo;
+    if was_let_go {
+        end_everything(pid);
+    }
+    let status = child.wait()?;
+    let code = status.code().unwrap_or_else(|| BY_SIGNAL + status.signal().unwrap_or_default());
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Course {
+    Running,
+    LetGo,
+    Ended,
+}
+
+/// Makes the next step and says which one was before.
+fn advance(course: &Mutex<Course>, next: Course) -> Course {
+    std::mem::replace(&mut *course.lock().unwrap_or_else(PoisonError::into_inner), next)
+}
+
+/// Waits until the other end of the pipe is closed; then ends the child.
+fn watch(mut lifeline: impl Read, child: Pid, course: &Mutex<Course>) {
+    let _ = io::copy(&mut lifeline, &mut io::sink());
+    {
+        let mut course = course.lock().unwrap_or_else(PoisonError::into_inner);
+        if *course == Course::Ended {
+            return;
+        }
+        *course = Course::LetGo;
+        let _ = rustix::process::kill_process(child, Signal::TERM);
+    }
+    thread::sleep(GRACE);
+    end_everything(child);
+}
+
+/// Kills the child, what it started, and the guard with them: they are one process group.
+fn end_everything(child: Pid) {
+    let me = rustix::process::getpid();
+    if rustix::process::getpgrp() == me {
+        let _ = rustix::process::kill_process_group(me, Signal::KILL);
+    }
+    let _ = rustix::process::kill_process(child, Signal::KILL);
+}
+
+fn start(job: &Job) -> io::Result<Child> {
+    let mut command = command(job);
+    for name in &job.unset {
+        command.env_remove(name);
+    }
+    command.envs(job.set.iter().map(|(name, value)| (name, value)));
+    command.stdin(Stdio::piped()).spawn().map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot start {}: {error}", job.program.display()))
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn command(job: &Job) -> Command {
+    // Not by its path: that may hold another version by now.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(BECOME).arg(std::process::id().to_string()).arg(&job.program).args(&job.arguments);
+    command
+}
+
+#[cfg(not(target_os = "linux"))]
+fn command(job: &Job) -> Command {
+    let mut command = Command::new(&job.program);
+    command.args(&job.arguments);
+    command
+}
+
+/// Becomes the program in the arguments, to die with the process of the number before it. Returns only if it cannot.
+#[cfg(target_os = "linux")]
+fn become_another(mut arguments: impl Iterator<Item = OsString>) -> io::Error {
+    let parent = arguments.next().and_then(|number| number.to_str()?.parse().ok());
+    let Some(program) = arguments.next() else { return io::Error::other("no program to become") };
+    if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
+        return error.into();
+    }
+    // It may have ended before the kernel was told.
+    if rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()) != parent {
+        return io::Error::other("nobody waits for this process any more");
+    }
+    let error = Command::new(&program).args(arguments).exec();
+    io::Error::new(error.kind(), format!("cannot start {}: {error}", program.display()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn become_another(_: impl Iterator<Item = OsString>) -> io::Error {
+    io::Error::other("not needed on this system")
+}
