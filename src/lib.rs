@@ -1,8 +1,40 @@
-//! Persistent memory for Claude Code.
+//! Persistent memory for Claude Code, as a supervised operating-system service.
+//!
+//! An event walks through the rooms in one direction, and never back:
+//!
+//! ```text
+//! hook ──▶ store ◀── worker ──▶ compress ──▶ llm
+//!             ▲          └────▶ search, context, learn
+//!             └── cli, mcp (through the worker's socket, or read-only)
+//! ```
+//!
+//! Dependencies point down this list only:
+//!
+//! - [`hook`]: what `claude-mem-hook` does: read, strip, insert or spool, nudge, print
+//! - [`context`]: what a new session is told about the ones before it
+//! - [`store`]: the database, and all SQL
+//! - [`spool`]: where events wait that the database would not take
+//! - [`project`]: which project a directory belongs to
+//! - [`privacy`]: what must not be kept, and what must not leave
+//! - [`config`], [`paths`]: settings and places
+//! - [`tokens`]: how many tokens a text takes
+//! - [`wire`]: what Claude Code sends and accepts
+//! - [`model`]: what we talk about
+//!
+//! The hook links nothing asynchronous: it is built without the `service` feature.
 
+#[cfg(feature = "service")]
+pub mod compress;
 pub mod config;
+pub mod context;
+pub mod hook;
 #[cfg(feature = "service")]
 pub mod llm;
 pub mod model;
 pub mod paths;
 pub mod privacy;
+pub mod project;
+pub mod spool;
+pub mod store;
+pub mod tokens;
+pub mod wire;

@@ -65,6 +65,11 @@ impl Home {
         self.0.join("claude-mem.db")
     }
 
+    /// The database's write-ahead log.
+    pub fn log(&self) -> PathBuf {
+        self.0.join("claude-mem.db-wal")
+    }
+
     /// The user's settings.
     pub fn config(&self) -> PathBuf {
         self.0.join("config.toml")

@@ -1,1 +1,34 @@
-fn main() {}
+//! `claude-mem-hook VERB`: the hook that Claude Code calls. Always exits 0, whatever happens.
+
+use std::io;
+use std::process::ExitCode;
+
+use claude_mem::config::Environment;
+use claude_mem::hook::{self, Verb};
+
+fn main() -> ExitCode {
+    let environment = Environment::capture();
+    let debug = environment.hook_debug;
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(debug, &panic.to_string());
+        std::process::exit(0);
+    }));
+    let word = std::env::args().nth(1).unwrap_or_default();
+    match Verb::from_word(&word) {
+        Some(verb) => {
+            if let Err(error) = hook::run(verb, &environment, io::stdin().lock(), io::stdout().lock()) {
+                tell(debug, &error.to_string());
+            }
+        }
+        None => tell(debug, &format!("'{word}' is not a verb: context, new, save, summary, compact, end")),
+    }
+    ExitCode::SUCCESS
+}
+
+/// Claude Code shows a hook's stderr to its user, so it stays empty unless somebody asked for it.
+#[allow(clippy::print_stderr, reason = "the one place where the hook may speak")]
+fn tell(debug: bool, message: &str) {
+    if debug {
+        eprintln!("claude-mem-hook: {message}");
+    }
+}

@@ -1,5 +1,9 @@
 //! What must not be kept, and what must not leave: private tags, and secrets.
 
+#[cfg(feature = "service")]
+pub mod redact;
+pub mod tags;
+
 /// Text from which secrets were removed. Only this module makes it, and a prompt accepts nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted(String);

@@ -1,0 +1,24 @@
+//! `make bench`: the figures, each beside a baseline of the same run, because machines are noisy.
+//!
+//! The binaries under test come from the environment, which the Makefile sets: `CLAUDE_MEM_BENCH_BIN` names the directory
+//! with `claude-mem-hook` and `nothing`. An argument runs only the groups whose name contains it.
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
+
+mod hook;
+mod table;
+
+use std::path::PathBuf;
+
+fn main() {
+    let binaries =
+        PathBuf::from(std::env::var_os("CLAUDE_MEM_BENCH_BIN").expect("run this with `make bench`"));
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let is_wanted =
+        |group: &str| wanted.is_empty() || wanted.iter().any(|word| group.contains(word.as_str()));
+    let mut table = table::Table::default();
+    if is_wanted("hook") {
+        hook::run(&binaries, &mut table);
+    }
+    table.print();
+}

@@ -1,0 +1,246 @@
+//! Text as it may appear in an observation: one line, bounded, without control sequences.
+
+use std::borrow::Cow;
+
+/// Where in a shortened text something is missing.
+const ELLIPSIS: char = '…';
+
+/// The text without terminal control sequences and control characters. Line ends stay; a carriage return is one.
+pub(super) fn clean(text: &str) -> Cow<'_, str> {
+    let harmless = |byte: u8| (byte >= 0x20 && byte != 0x7f && byte < 0x80) || byte == b'\n' || byte == b'\t';
+    if text.bytes().all(harmless) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '\u{1b}' => skip_escape(&mut chars),
+            '\r' if chars.peek() == Some(&'\n') => {}
+            '\r' => out.push('\n'),
+            '\n' | '\t' => out.push(char),
+            _ if char.is_control() || reorders(char) => {}
+            _ => out.push(char),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Characters that make a terminal or an editor show text in another order than it has.
+fn reorders(char: char) -> bool {
+    matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Skips what follows ESC: `[…letter`, `]…BEL`, or one character.
+fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    match chars.next() {
+        Some('[') => {
+            // A sequence is short; a broken one must not eat the text behind it.
+            for _ in 0..32 {
+                match chars.peek() {
+                    Some(char) if char.is_ascii_digit() || " ;:?<=>!\"'/".contains(*char) => chars.next(),
+                    Some(char) if char.is_ascii() && !char.is_control() => {
+                        chars.next();
+                        return;
+                    }
+                    _ => return,
+                };
+            }
+        }
+        Some(']') => {
+            for _ in 0..512 {
+                match chars.next() {
+                    None | Some('\u{7}' | '\n') => return,
+                    Some('\u{1b}') => {
+                        chars.next_if_eq(&'\\');
+                        return;
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Everything on one line, blanks collapsed.
+pub(super) fn one_line(text: &str) -> String {
+    let cleaned = clean(text);
+    let mut out = String::with_capacity(cleaned.len().min(4096));
+    for word in cleaned.split_whitespace() {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(word);
+    }
+    out
+}
+
+/// At most `max` columns on one line, cut between words where there are any. Wide characters count twice, as they do
+/// in tokens.
+pub(super) fn shorten(text: &str, max: usize) -> String {
+    let line = one_line(head(text, max.saturating_mul(8).saturating_add(256)));
+    let Some(cut) = cut_at(&line, max) else { return line };
+    let kept = &line[..cut];
+    let word_end = kept.rfind(' ').filter(|end| *end >= cut / 2);
+    let kept = word_end.map_or(kept, |end| &kept[..end]);
+    let mut short = kept.trim_end_matches([' ', ',', ';', ':', '.', '-', '(']).to_owned();
+    if short.matches('`').count() % 2 == 1 {
+        close_code(&mut short);
+    }
+    short.push(ELLIPSIS);
+    short
+}
+
+/// A cut inside `code` leaves it open: close it, or drop the mark if nothing was inside.
+fn close_code(text: &mut String) {
+    if text.ends_with('`') {
+        text.pop();
+        text.truncate(text.trim_end().len());
+    } else {
+        text.push('`');
+    }
+}
+
+/// The byte at which `max - 1` columns end, if the text is wider than `max`.
+fn cut_at(line: &str, max: usize) -> Option<usize> {
+    let mut columns = 0;
+    let mut cut = 0;
+    for (at, char) in line.char_indices() {
+        if columns < max {
+            cut = at;
+        }
+        columns += columns_of(char);
+        if columns > max {
+            return Some(cut);
+        }
+    }
+    None
+}
+
+fn columns_of(char: char) -> usize {
+    if char >= '\u{1100}' && !('\u{2000}'..='\u{206f}').contains(&char) { 2 } else { 1 }
+}
+
+/// The width of a text in columns.
+pub(super) fn width(text: &str) -> usize {
+    text.chars().map(columns_of).sum()
+}
+
+/// The first `bytes` of a text at most, ending between characters.
+pub(super) fn head(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// The last `bytes` of a text at most, beginning between characters.
+pub(super) fn tail(text: &str, bytes: usize) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(bytes))..]
+}
+
+/// What is looked at of a long output: its beginning and its end. Results are at the end, first errors at the beginning.
+pub(super) fn ends(text: &str) -> Cow<'_, str> {
+    const EACH: usize = 24 * 1024;
+    if text.len() <= 2 * EACH {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("{}\n{}", head(text, EACH), tail(text, EACH)))
+}
+
+/// The text with its first letter as a capital, unless it begins with code, a path or a name that has its own case.
+pub(super) fn capitalised(text: &str) -> String {
+    let first_word = text.split_whitespace().next().unwrap_or_default();
+    let plain = first_word.chars().all(|char| char.is_lowercase() || ",;:'’-".contains(char));
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) if plain => first.to_uppercase().chain(chars).collect(),
+        _ => text.to_owned(),
+    }
+}
+
+/// The text with its first letter in lower case, if it is an ordinary English word.
+pub(super) fn uncapitalised(text: &str) -> String {
+    const ORDINARY: &str = "The|A|An|This|That|These|Those|There|It|Its|All|Both|Each|Every|No|Only|When|If|In|On|\
+        At|By|Most|Some|Two|Three|Your|You|We|They";
+    let first_word = text.split([' ', '\'', '’']).next().unwrap_or_default();
+    if !each(ORDINARY).any(|known| known == first_word) {
+        return text.to_owned();
+    }
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+}
+
+/// The phrases of a list that is written as one text, `a|b c|d`.
+pub(super) fn each(list: &'static str) -> std::str::Split<'static, char> {
+    list.split('|')
+}
+
+/// Appends `item` unless it is there already or the list is full.
+pub(super) fn push_new(list: &mut Vec<String>, item: &str, most: usize) {
+    if !item.is_empty() && list.len() < most && !list.iter().any(|known| known == item) {
+        list.push(item.to_owned());
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`; beyond `most`: `a, b and 3 more`.
+pub(super) fn listed(items: &[String], most: usize) -> String {
+    let shown = if items.len() > most { most.max(1) } else { items.len() };
+    let rest = items.len() - shown.min(items.len());
+    let mut parts: Vec<String> = items[..shown.min(items.len())].to_vec();
+    if rest > 0 {
+        parts.push(format!("{rest} more"));
+    }
+    match parts.split_last() {
+        None => String::new(),
+        Some((only, [])) => only.clone(),
+        Some((last, before)) => format!("{} and {last}", before.join(", ")),
+    }
+}
+
+/// `1 file`, `2 files`.
+pub(super) fn counted(count: usize, one: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {one}{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_sequences_disappear_and_text_stays() {
+        assert_eq!(
+            clean("héllo 😀 \u{1b}[31mred\u{1b}[0m \0nul \u{fffd}bad"),
+            "héllo 😀 red nul \u{fffd}bad"
+        );
+        assert_eq!(clean("\u{1b}]0;title\u{7}a\r\nb\rc\u{202e}d"), "a\nb\ncd");
+        assert_eq!(clean("\u{1b}[38;5;1"), "");
+    }
+
+    #[test]
+    fn shortening_cuts_between_words_and_between_characters() {
+        assert_eq!(shorten("one two  three\nfour", 40), "one two three four");
+        assert_eq!(shorten("one two three four", 12), "one two…");
+        assert_eq!(shorten("修复登录页面的错误并添加测试", 11), "修复登录页…");
+        assert_eq!(shorten("use `some long code here` now", 16), "use `some long`…");
+        assert_eq!(shorten("Größenänderungsbehandlung", 9), "Größenän…");
+        assert_eq!(shorten("anything", 0), "…");
+    }
+
+    #[test]
+    fn lists_read_like_a_sentence() {
+        let items = ["a", "b", "c", "d"].map(String::from);
+        assert_eq!(listed(&items[..1], 3), "a");
+        assert_eq!(listed(&items[..2], 3), "a and b");
+        assert_eq!(listed(&items, 2), "a, b and 2 more");
+        assert_eq!(listed(&[], 2), "");
+    }
+
+    #[test]
+    fn case_is_changed_only_where_it_is_safe() {
+        assert_eq!(capitalised("fix the login"), "Fix the login");
+        assert_eq!(capitalised("src/app.py is read"), "src/app.py is read");
+        assert_eq!(capitalised("behebe den Fehler"), "Behebe den Fehler");
+        assert_eq!(uncapitalised("The cache is stale"), "the cache is stale");
+        assert_eq!(uncapitalised("Safari drops it"), "Safari drops it");
+    }
+}

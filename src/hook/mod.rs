@@ -1,0 +1,144 @@
+//! The shim: read, strip, insert or spool, nudge, print. Nothing asynchronous, no child, never in the way.
+//!
+//! Everything here runs while the user waits for Claude Code, so it does one transaction and leaves the rest to the
+//! worker. It always succeeds from outside: what cannot be stored is spooled, what cannot be spooled is counted.
+
+mod context;
+mod event;
+mod json;
+mod nudge;
+mod payload;
+
+use std::io::{self, Read, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::config::{Config, Environment, Problem};
+use crate::model::{Event, Millis};
+use crate::paths::Home;
+use crate::spool;
+use crate::store::{self, StoreError};
+
+/// What the shim was asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// A session starts: record it, print the context.
+    Context,
+    /// The user submitted a prompt.
+    New,
+    /// A tool was used.
+    Save,
+    /// A turn ended.
+    Summary,
+    /// Compaction is near.
+    Compact,
+    /// The session ended.
+    End,
+}
+
+impl Verb {
+    /// The verb of that name.
+    pub fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "context" => Some(Self::Context),
+            "new" => Some(Self::New),
+            "save" => Some(Self::Save),
+            "summary" => Some(Self::Summary),
+            "compact" => Some(Self::Compact),
+            "end" => Some(Self::End),
+            _ => None,
+        }
+    }
+}
+
+/// More input than this is not a hook's payload; the rest is read and let go.
+const MAX_INPUT_BYTES: u64 = 256 << 20;
+
+/// Why an event is in neither the database nor the spool.
+#[derive(Debug, thiserror::Error)]
+#[error("{store}; the spool: {spool}")]
+struct Lost {
+    store: StoreError,
+    spool: io::Error,
+}
+
+/// Does what `verb` says with the payload from `input`, and prints to `output` what Claude Code shall see. What it
+/// returns is for a debugging person only.
+pub fn run(
+    verb: Verb,
+    environment: &Environment,
+    input: impl Read,
+    output: impl Write,
+) -> Result<(), Box<dyn std::error::Error>> {
+    if environment.internal {
+        return Ok(());
+    }
+    // Whatever is created from here on, by SQLite too, is for its owner only.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let now = now();
+    let payload = read_bounded(input)?;
+    let home = match Home::locate(environment.mem_home.clone(), environment.user_home.clone()) {
+        Ok(home) => home,
+        Err(error) => {
+            spool::count_dropped(None, environment, now, &error.to_string());
+            return Err(error.into());
+        }
+    };
+    let (config, problems) = Config::load_forgiving(&home.config(), environment);
+    let Some(event) = event::accept(verb, &payload, now, &config, environment) else {
+        return Ok(());
+    };
+    let stored = keep(&home, &config, environment, &event, &problems);
+    nudge::send(&home);
+    if verb == Verb::Context {
+        context::print(&home, &config, &event, now, output)?;
+    }
+    stored.map_err(Into::into)
+}
+
+/// Puts the event into the database, else into the spool, else counts it as dropped.
+fn keep(
+    home: &Home,
+    config: &Config,
+    environment: &Environment,
+    event: &Event,
+    problems: &[Problem],
+) -> Result<(), Lost> {
+    let stored = store::open_for_hook(home, config.hook.busy_ms).and_then(|mut database| {
+        store::record(&mut database, event)?;
+        note_problems(&database, problems, event.at);
+        Ok(())
+    });
+    let Err(store) = stored else { return Ok(()) };
+    let spooled = home.prepare().map_err(io::Error::other).and_then(|()| spool::write(home, event));
+    spooled.map_err(|spool| {
+        let lost = Lost { store, spool };
+        spool::count_dropped(Some(home), environment, event.at, &lost.to_string());
+        lost
+    })
+}
+
+/// Best effort: the worker, which is strict about settings, says the same with more emphasis.
+fn note_problems(database: &rusqlite::Connection, problems: &[Problem], now: Millis) {
+    for problem in problems {
+        let _ = store::note_ignored_setting(database, &problem.to_string(), now);
+    }
+}
+
+/// All of the input, whatever its size; what is beyond the bound is counted in `raw_bytes` and not kept.
+fn read_bounded(mut input: impl Read) -> io::Result<Input> {
+    let mut bytes = Vec::with_capacity(64 * 1024);
+    let read = input.by_ref().take(MAX_INPUT_BYTES).read_to_end(&mut bytes)? as u64;
+    let beyond = if read == MAX_INPUT_BYTES { io::copy(&mut input, &mut io::sink())? } else { 0 };
+    Ok(Input { bytes, raw_bytes: read + beyond })
+}
+
+/// What came in on stdin.
+struct Input {
+    bytes: Vec<u8>,
+    raw_bytes: u64,
+}
+
+fn now() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+}

@@ -1,0 +1,182 @@
+//! Taking an event in: the session, the prompt, the queue row, in one transaction and only once.
+
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params};
+
+use super::StoreError;
+use crate::model::{Event, EventBody, EventKey, Millis, Payload, SessionStamp, ToolUse};
+
+/// Whether an event was new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recorded {
+    /// It is stored now.
+    New,
+    /// It had been stored before.
+    Duplicate,
+}
+
+/// Stores the event, unless it is there already.
+pub fn record(database: &mut Connection, event: &Event) -> Result<Recorded, StoreError> {
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let recorded = record_in(&transaction, event)?;
+    transaction.commit()?;
+    Ok(recorded)
+}
+
+/// [`record`] within a transaction of the caller's.
+pub fn record_in(transaction: &Transaction<'_>, event: &Event) -> Result<Recorded, StoreError> {
+    let touch = |session| touch_session(transaction, session, event);
+    let session = event.session.as_ref();
+    let Some(row) = QueueRow::new(event) else {
+        session.map(touch).transpose()?;
+        return Ok(Recorded::New);
+    };
+    let Some(key) = unused_key(transaction, event)? else { return Ok(Recorded::Duplicate) };
+    let prompt_count = session.map(touch).transpose()?;
+    row.insert(transaction, &key, prompt_count)?;
+    if let (Some(session), EventBody::Prompt { text }, Some(number)) = (session, &event.body, prompt_count) {
+        insert_prompt(transaction, session, text, number, event.at)?;
+    }
+    Ok(Recorded::New)
+}
+
+/// The event's key as it is stored, or nothing if an event with that key is there.
+fn unused_key(database: &Connection, event: &Event) -> Result<Option<String>, StoreError> {
+    let (key, known) = match &event.key {
+        EventKey::Exact(key) => {
+            let sql = "SELECT 1 FROM pending_queue WHERE event_key = ?1";
+            (key.clone(), database.prepare(sql)?.exists(params![key])?)
+        }
+        EventKey::Near(content) => {
+            // '@' and 'A' are neighbours, so that this is a range of the index.
+            let sql = "SELECT 1 FROM pending_queue WHERE event_key >= ?1 || '@' AND event_key < ?1 || 'A'
+                       AND created_at BETWEEN ?2 - ?3 AND ?2 + ?3";
+            let near = params![content, event.at, EventKey::NEAR_MS];
+            (format!("{content}@{}", event.at), database.prepare(sql)?.exists(near)?)
+        }
+    };
+    Ok((!known).then_some(key))
+}
+
+/// Creates the session or notes that it lives. Returns the number of the current prompt.
+fn touch_session(database: &Connection, session: &SessionStamp, event: &Event) -> Result<i64, StoreError> {
+    let source = match &event.body {
+        EventBody::Start { source } => source.as_deref(),
+        _ => None,
+    };
+    // Only a start or a prompt brings an ended session back: a tool's hook may simply be late.
+    let revives = matches!(event.body, EventBody::Start { .. } | EventBody::Prompt { .. });
+    let is_prompt = matches!(event.body, EventBody::Prompt { .. });
+    let ends = matches!(event.body, EventBody::End { .. });
+    let sql = "
+        INSERT INTO sessions (id, project, project_path, cwd, branch, source, status, started_at, last_activity_at,
+                              ended_at, prompt_count)
+        VALUES (:id, :project, :project_path, :cwd, :branch, :source, iif(:ends, 'completed', 'active'), :at, :at,
+                iif(:ends, :at, NULL), :is_prompt)
+        ON CONFLICT (id) DO UPDATE SET
+          cwd = iif(excluded.cwd <> '', excluded.cwd, cwd),
+          branch = coalesce(excluded.branch, branch),
+          source = coalesce(excluded.source, source),
+          project = iif(project = '', excluded.project, project),
+          project_path = iif(project_path = '', excluded.project_path, project_path),
+          status = CASE WHEN :ends THEN 'completed' WHEN :revives OR status = 'interrupted' THEN 'active' ELSE status END,
+          ended_at = CASE WHEN :ends THEN :at WHEN :revives OR status = 'interrupted' THEN NULL ELSE ended_at END,
+          started_at = min(started_at, :at),
+          last_activity_at = max(last_activity_at, :at),
+          prompt_count = prompt_count + :is_prompt";
+    database.prepare(sql)?.execute(named_params! {
+        ":id": session.id.as_str(), ":project": session.project, ":project_path": session.project_path,
+        ":cwd": session.cwd, ":branch": session.branch, ":source": source, ":at": event.at,
+        ":ends": ends, ":revives": revives, ":is_prompt": is_prompt,
+    })?;
+    // Not RETURNING: it needs a temporary table, which costs the hook more than this look-up.
+    let sql = "SELECT prompt_count FROM sessions WHERE id = ?1";
+    Ok(database.prepare(sql)?.query_row(params![session.id.as_str()], |row| row.get(0))?)
+}
+
+fn insert_prompt(
+    database: &Connection,
+    session: &SessionStamp,
+    text: &str,
+    number: i64,
+    at: Millis,
+) -> Result<(), StoreError> {
+    let sql =
+        "INSERT INTO user_prompts (session_id, prompt_number, prompt, created_at) VALUES (?1, ?2, ?3, ?4)";
+    database.prepare(sql)?.execute(params![session.id.as_str(), number, text, at])?;
+    Ok(())
+}
+
+/// The row that an event puts into the queue.
+struct QueueRow<'a> {
+    event: &'a Event,
+    kind: &'static str,
+    tool: Option<&'a ToolUse>,
+    payload: Option<&'a Payload>,
+    /// For a row that is finished before it began.
+    error: Option<&'a str>,
+}
+
+impl<'a> QueueRow<'a> {
+    fn new(event: &'a Event) -> Option<Self> {
+        let row = |kind| Self { event, kind, tool: None, payload: None, error: None };
+        match &event.body {
+            EventBody::Start { .. } => None,
+            EventBody::Prompt { .. } | EventBody::End { .. } => Some(row("flush")),
+            EventBody::Tool(tool) => {
+                Some(Self { tool: Some(tool), payload: Some(&tool.payload), ..row("observation") })
+            }
+            EventBody::Summarize(payload) => Some(Self { payload: Some(payload), ..row("summarize") }),
+            EventBody::Rejected { reason, payload } => {
+                Some(Self { payload: Some(payload), error: Some(reason), ..row("observation") })
+            }
+        }
+    }
+
+    fn insert(&self, database: &Connection, key: &str, prompt_count: Option<i64>) -> Result<(), StoreError> {
+        let sql = "
+            INSERT INTO pending_queue (event_key, session_id, kind, tool_name, tool_use_id, payload, raw_bytes,
+                                       prompt_number, cwd, agent_id, agent_type, failed, status, last_error, created_at,
+                                       finished_at)
+            VALUES (:key, :session, :kind, :tool_name, :tool_use_id, :payload, :raw_bytes, :prompt_number, :cwd,
+                    :agent_id, :agent_type, :failed, iif(:error IS NULL, 'raw', 'error'), :error, :at,
+                    iif(:error IS NULL, NULL, :at))";
+        let event = self.event;
+        let session = event.session.as_ref();
+        database.prepare(sql)?.execute(named_params! {
+            ":key": key,
+            ":session": session.map(|session| session.id.as_str()),
+            ":kind": self.kind,
+            ":tool_name": self.tool.and_then(|tool| tool.tool_name.as_deref()),
+            ":tool_use_id": self.tool.and_then(|tool| tool.tool_use_id.as_deref()),
+            ":payload": self.payload.map(|payload| payload.json.as_str()),
+            ":raw_bytes": self.payload.map_or(0, |payload| i64::try_from(payload.raw_bytes).unwrap_or(i64::MAX)),
+            ":prompt_number": self.prompt_number(prompt_count),
+            ":cwd": session.map(|session| session.cwd.as_str()),
+            ":agent_id": self.tool.and_then(|tool| tool.agent_id.as_deref()),
+            ":agent_type": self.tool.and_then(|tool| tool.agent_type.as_deref()),
+            ":failed": self.tool.is_some_and(|tool| tool.failed),
+            ":error": self.error,
+            ":at": event.at,
+        })?;
+        Ok(())
+    }
+
+    /// The marker of a new prompt flushes what the turn before it left over, and carries that turn's number.
+    fn prompt_number(&self, prompt_count: Option<i64>) -> Option<i64> {
+        let is_prompt = matches!(self.event.body, EventBody::Prompt { .. });
+        prompt_count.map(|count| if is_prompt { count - 1 } else { count })
+    }
+}
+
+/// Notes that a hook ignored a setting; at most once an hour for each, because hooks are many.
+pub fn note_ignored_setting(database: &Connection, problem: &str, now: Millis) -> Result<(), StoreError> {
+    let sql = "SELECT 1 FROM event_log WHERE event_type = 'setting_ignored' AND created_at > ?1
+               AND data ->> 'problem' = ?2";
+    let noted = database.prepare(sql)?.query_row(params![now - 3_600_000, problem], |_| Ok(())).optional()?;
+    if noted.is_none() {
+        let sql = "INSERT INTO event_log (event_type, data, created_at)
+                   VALUES ('setting_ignored', json_object('problem', ?1), ?2)";
+        database.prepare(sql)?.execute(params![problem, now])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! The database: the only place with SQL.
+//!
+//! One file, WAL, one transaction for everything that belongs together. Knows nothing of HTTP, models or prompts.
+
+mod capture;
+mod schema;
+mod sessions;
+
+use std::io;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
+
+pub use capture::{Recorded, note_ignored_setting, record};
+pub use schema::{CURRENT as SCHEMA_VERSION, Version};
+pub use sessions::{RecentSession, recent_sessions};
+
+use crate::paths::{Home, HomeError};
+
+/// Why the database did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Somebody else holds the lock for longer than we may wait.
+    #[error("the database is busy")]
+    Busy,
+    /// It is not a database, or damaged.
+    #[error("the database is damaged: {0}")]
+    Corrupt(rusqlite::Error),
+    /// A newer version of claude-mem made it.
+    #[error(
+        "the database was made by a newer claude-mem (schema {found}, this one knows {known}): upgrade claude-mem"
+    )]
+    Newer {
+        /// Its version.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// It needs a migration, which is the worker's to do.
+    #[error("the database has the older schema {0}: the worker brings it up to date when it starts")]
+    Older(i64),
+    /// Another program's database lies at our place.
+    #[error("the database belongs to another program")]
+    Foreign,
+    /// There is none yet, and none is to be made.
+    #[error("there is no database yet")]
+    Missing,
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The file system said no.
+    #[error("cannot write beside the database: {0}")]
+    Io(#[from] io::Error),
+    /// SQLite said no.
+    #[error("the database: {0}")]
+    Sql(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Corrupt(error),
+            _ => Self::Sql(error),
+        }
+    }
+}
+
+/// The database for a hook's one transaction. Made if it is missing; not migrated, because that can take long.
+pub fn open_for_hook(home: &Home, busy_ms: u32) -> Result<Connection, StoreError> {
+    home.prepare()?;
+    let patience = Duration::from_millis(busy_ms.into());
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut database = Connection::open_with_flags(home.database(), flags)?;
+    prepare(&database, patience)?;
+    leave_log_alone(&database, home)?;
+    match schema::version(&database)? {
+        Version::Current => {}
+        Version::Older(found) => return Err(StoreError::Older(found)),
+        Version::Empty => schema::create(&mut database, patience)?,
+    }
+    Ok(database)
+}
+
+/// Where nobody checkpoints, every hook reads the whole log when it opens the database: it may not grow beyond this.
+const LOG_TO_WRITE_BACK: u64 = 1 << 20;
+
+/// Writing the log back into the database is the worker's work: it costs twice what an insert does. Only where no worker
+/// lives does a hook do it, when it closes as the last connection and the log has grown.
+fn leave_log_alone(database: &Connection, home: &Home) -> Result<(), StoreError> {
+    database.pragma_update(None, "wal_autocheckpoint", 0)?;
+    let log = std::fs::metadata(home.log()).map_or(0, |meta| meta.len());
+    database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, log < LOG_TO_WRITE_BACK)?;
+    Ok(())
+}
+
+/// The database for reading only. Never made, never changed.
+pub fn open_to_read(home: &Home, busy_ms: u32) -> Result<Connection, StoreError> {
+    let path = home.database();
+    if !path.exists() {
+        return Err(StoreError::Missing);
+    }
+    // A reader of a WAL database must be able to write the -shm file; query_only keeps the tables safe.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let database = Connection::open_with_flags(path, flags)?;
+    prepare(&database, Duration::from_millis(busy_ms.into()))?;
+    leave_log_alone(&database, home)?;
+    database.pragma_update(None, "query_only", true)?;
+    match schema::version(&database)? {
+        Version::Current => Ok(database),
+        Version::Older(found) => Err(StoreError::Older(found)),
+        Version::Empty => Err(StoreError::Missing),
+    }
+}
+
+/// What every connection needs.
+fn prepare(database: &Connection, patience: Duration) -> Result<(), StoreError> {
+    database.busy_timeout(patience)?;
+    database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true)?;
+    // In WAL mode a commit survives a crash of the program without a sync of its own.
+    database.pragma_update(None, "synchronous", "NORMAL")?;
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! The schema's versions: creation, migration, and the refusal of what we do not know.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::StoreError;
+use crate::model::Millis;
+use crate::paths::create_private_dir;
+
+/// Each brings the schema from its index to the next version. A shipped one is never edited.
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_capture.sql")];
+
+/// The version that this program writes and understands.
+pub const CURRENT: i64 = MIGRATIONS.len() as i64;
+
+/// How a database's version relates to ours.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Version {
+    /// There is nothing in it yet.
+    Empty,
+    /// Ours.
+    Current,
+    /// An earlier one of ours.
+    Older(i64),
+}
+
+/// The version of an open database; an error if a newer program, or another one, made it.
+pub fn version(database: &Connection) -> Result<Version, StoreError> {
+    let mut found = user_version(database)?;
+    if found == 0 {
+        if is_empty(database)? {
+            return Ok(Version::Empty);
+        }
+        // Somebody may have made the schema between the two looks; its tables and its version come together.
+        found = user_version(database)?;
+    }
+    match found {
+        0 => Err(StoreError::Foreign),
+        _ if found == CURRENT => Ok(Version::Current),
+        _ if found > CURRENT => Err(StoreError::Newer { found, known: CURRENT }),
+        _ => Ok(Version::Older(found)),
+    }
+}
+
+fn user_version(database: &Connection) -> Result<i64, StoreError> {
+    Ok(database.pragma_query_value(None, "user_version", |row| row.get(0))?)
+}
+
+fn is_empty(database: &Connection) -> Result<bool, StoreError> {
+    Ok(database.query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))?)
+}
+
+/// Makes the schema in an empty database. Any number of processes may do so at once; one of them wins, and all succeed.
+pub fn create(database: &mut Connection, patience: Duration) -> Result<(), StoreError> {
+    // Only before the first table can the file be told to give pages back later.
+    database.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    switch_to_wal(database, patience)?;
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if version(&transaction)? == Version::Empty {
+        apply(&transaction, 0)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// SQLite does not wait on its own for the lock that this switch needs.
+fn switch_to_wal(database: &Connection, patience: Duration) -> Result<(), StoreError> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let outcome =
+            database.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
+        match outcome.map_err(StoreError::from) {
+            Err(StoreError::Busy) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(2))
+            }
+            other => return other.map(drop),
+        }
+    }
+}
+
+/// Brings an older database up to date, after a backup into `backups`. All or nothing.
+pub fn migrate(database: &mut Connection, backups: &Path, now: Millis) -> Result<(), StoreError> {
+    let Version::Older(from) = version(database)? else { return Ok(()) };
+    backup_before(database, backups, from, now)?;
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if let Version::Older(from) = version(&transaction)? {
+        apply(&transaction, from)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+fn apply(database: &Connection, from: i64) -> Result<(), StoreError> {
+    let first = usize::try_from(from).unwrap_or_default();
+    for migration in &MIGRATIONS[first..] {
+        database.execute_batch(migration)?;
+    }
+    Ok(database.pragma_update(None, "user_version", CURRENT)?)
+}
+
+fn backup_before(
+    database: &Connection,
+    backups: &Path,
+    from: i64,
+    now: Millis,
+) -> Result<PathBuf, StoreError> {
+    create_private_dir(backups)?;
+    let copy = backups.join(format!("before-migration-from-{from}-{now}.db"));
+    database.backup("main", &copy, None)?;
+    Ok(copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &Path) -> Connection {
+        let database = Connection::open(path).unwrap();
+        database.busy_timeout(Duration::from_secs(5)).unwrap();
+        database
+    }
+
+    #[test]
+    fn a_new_database_has_every_table_of_the_contract() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut database = open(&scratch.path().join("x.db"));
+        create(&mut database, Duration::from_secs(1)).unwrap();
+        assert_eq!(version(&database).unwrap(), Version::Current);
+        let mut statement = database
+            .prepare(
+                "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY 1",
+            )
+            .unwrap();
+        let tables: Vec<String> =
+            statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        assert_eq!(
+            tables,
+            [
+                "event_log",
+                "function_map",
+                "learnings",
+                "observation_sources",
+                "observations",
+                "pending_queue",
+                "session_summaries",
+                "sessions",
+                "user_prompts",
+            ]
+        );
+        let auto_vacuum: i64 = database.pragma_query_value(None, "auto_vacuum", |row| row.get(0)).unwrap();
+        assert_eq!(auto_vacuum, 2, "incremental");
+    }
+
+    #[test]
+    fn many_creators_at_once_all_succeed() {
+        for _ in 0..10 {
+            let scratch = tempfile::tempdir().unwrap();
+            let path = scratch.path().join("x.db");
+            let barrier = std::sync::Barrier::new(8);
+            std::thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        let mut database = open(&path);
+                        if version(&database).unwrap() == Version::Empty {
+                            create(&mut database, Duration::from_secs(5)).unwrap();
+                        }
+                    });
+                }
+            });
+            assert_eq!(version(&open(&path)).unwrap(), Version::Current);
+        }
+    }
+
+    #[test]
+    fn a_newer_database_is_refused_and_not_changed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("x.db");
+        let mut database = open(&path);
+        create(&mut database, Duration::from_secs(1)).unwrap();
+        database.pragma_update(None, "user_version", CURRENT + 1).unwrap();
+        let error = version(&database).unwrap_err();
+        assert!(error.to_string().contains("newer"), "{error}");
+    }
+
+    #[test]
+    fn somebody_elses_database_is_refused() {
+        let scratch = tempfile::tempdir().unwrap();
+        let database = open(&scratch.path().join("x.db"));
+        database.execute_batch("CREATE TABLE sdk_sessions (id INTEGER)").unwrap();
+        assert!(matches!(version(&database), Err(StoreError::Foreign)));
+    }
+
+    #[test]
+    fn a_migration_makes_a_backup_first_and_is_all_or_nothing() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut database = open(&scratch.path().join("x.db"));
+        // A version that claims to be older but has the tables already: the migration must fail as a whole.
+        create(&mut database, Duration::from_secs(1)).unwrap();
+        database.pragma_update(None, "user_version", -1).unwrap();
+        let backups = scratch.path().join("backups");
+        migrate(&mut database, &backups, 7).unwrap_err();
+        let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!(version, -1);
+        assert_eq!(std::fs::read_dir(&backups).unwrap().count(), 1);
+    }
+}
