@@ -59,6 +59,20 @@ pub fn dispatch(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCod
     }
 }
 
+/// The path of our own program, as [`choose`](super::choose) needs it: also when it was replaced by another version
+/// while we run.
+pub fn own_program() -> io::Result<PathBuf> {
+    std::env::current_exe().map(without_mark)
+}
+
+/// Linux marks the name of a program whose file is gone.
+fn without_mark(path: PathBuf) -> PathBuf {
+    match path.to_str().and_then(|text| text.strip_suffix(" (deleted)")) {
+        Some(text) => text.into(),
+        None => path,
+    }
+}
+
 fn complain(error: io::Error) -> ExitCode {
     // There is nobody else to tell.
     let _ = writeln!(io::stderr(), "claude-mem: {error}");
@@ -175,4 +189,23 @@ fn become_another(mut arguments: impl Iterator<Item = OsString>) -> io::Error {
 #[cfg(not(target_os = "linux"))]
 fn become_another(_: impl Iterator<Item = OsString>) -> io::Error {
     io::Error::other("not needed on this system")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_was_replaced_is_found_under_its_name() {
+        assert_eq!(without_mark("/opt/claude-mem (deleted)".into()), PathBuf::from("/opt/claude-mem"));
+        assert_eq!(without_mark("/opt/claude-mem".into()), PathBuf::from("/opt/claude-mem"));
+        assert!(own_program().unwrap().is_file());
+    }
+
+    #[test]
+    fn other_arguments_are_none_of_its_business() {
+        for arguments in [vec!["claude-mem"], vec!["claude-mem", "worker"], vec![]] {
+            assert!(dispatch(arguments.into_iter().map(OsString::from)).is_none());
+        }
+    }
 }
