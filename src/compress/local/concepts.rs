@@ -30,13 +30,12 @@ pub(super) fn concepts(telling: &Telling<'_>, title: &str) -> Vec<String> {
         .for_each(|subject| add(&subject));
     topics(telling.request, &telling.closing, title).iter().take(5).for_each(|word| add(word));
     telling.commands.iter().flat_map(|command| &command.packages).take(3).for_each(|package| add(package));
+    for check in telling.last_checks().iter().take(1) {
+        add(check.key.split(' ').next().unwrap_or_default());
+    }
     let functions = telling.functions();
-    functions.iter().map(|name| name.rsplit([':', '.']).next().unwrap_or(name)).take(4).for_each(&mut add);
-    telling
-        .checks()
-        .iter()
-        .take(1)
-        .for_each(|command| add(command.key.split(' ').next_back().unwrap_or_default()));
+    let own = functions.iter().map(|name| name.rsplit([':', '.']).next().unwrap_or(name));
+    own.filter(|name| name.len() >= 4).take(4).for_each(&mut add);
     found
 }
 
@@ -125,7 +124,7 @@ fn is_common(word: &str) -> bool {
         handle handled correct corrected correctly actual actually already available based better build built bug bugs \
         completed default different easy either enough expected explain fix following full fully further get got has help how its \
         let may new now number off one our out own per place possible present previous provide provided quick run runs ran second set \
-        simple simply single small specific start started step steps summary support supported the think too tried try two type up via \
+        simple simply single happens asks stays missing values items small specific start started step steps summary support supported the think too tried try two type up via \
         way why yes yet you feature refactor discovery decision bugfix ";
     COMMON.contains(&format!(" {word} "))
 }

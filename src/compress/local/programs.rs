@@ -127,7 +127,7 @@ pub(in crate::compress) fn purpose(simple: &Simple) -> Purpose {
 
 /// What only prints, printed into a file.
 fn written(simple: &Simple, otherwise: Purpose) -> Purpose {
-    let real = simple.writes.iter().any(|target| !target.starts_with("/dev/"));
+    let real = simple.writes.iter().any(|(target, _)| !target.starts_with("/dev/"));
     if real { Purpose::Files } else { otherwise }
 }
 

@@ -221,7 +221,7 @@ fn ends_here(before: &str, after: &str) -> bool {
     let numbered = last_word.trim_end_matches('.').bytes().all(|byte| byte.is_ascii_digit());
     new_word
         && !lower
-        && !ABBREVIATIONS.contains(&last_word.trim_start_matches('('))
+        && !each(ABBREVIATIONS).any(|known| known == last_word.trim_start_matches('('))
         && !(numbered && before.len() < 5)
 }
 
@@ -261,7 +261,7 @@ pub(super) fn next_steps(sentences: &[Sentence]) -> Vec<&Sentence> {
 pub(super) fn decisions(sentences: &[Sentence]) -> Vec<&Sentence> {
     const WORDS: &str = "decided|i chose|we chose|chose |opted|instead of|rather than|went with|settled on|\
         picked |prefer |trade-off|tradeoff|let's use|let's go with|don't use|entschieden|\
-        anstatt|statt |决定|选择|而不是|採用|代わりに|することにし";
+        anstatt|going with|决定|选择|而不是|採用|代わりに|することにし";
     const HEADINGS: &str = "decision|design choice|trade-off|entscheidung|决定|決定";
     let wanted = |sentence: &&Sentence| {
         let lower = sentence.text.to_lowercase();
@@ -274,8 +274,8 @@ pub(super) fn decisions(sentences: &[Sentence]) -> Vec<&Sentence> {
 /// Whether a sentence tells why, or what was found out.
 pub(super) fn tells_why(sentence: &str) -> bool {
     const WORDS: &str = "because|caused by|root cause|the cause|due to|turns out|turned out|the problem|\
-        the issue|the bug|the reason|so that|found that|discovered|realized|realised|actually|\
-        never |without |since |was missing|were missing|failed when|fails when|which meant|\
+        the issue|the bug|the race|the leak|the crash|the reason|so that|found that|discovered|realized|\
+        realised|actually|since |was missing|were missing|failed when|fails when|which meant|\
         meaning |weil|ursache|wegen|lag daran|damit|因为|原因|由于|导致|原因は|ため|ので|发现";
     let lower = sentence.to_lowercase();
     each(WORDS).any(|word| contains_phrase(&lower, word))
