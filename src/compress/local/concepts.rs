@@ -1,7 +1,9 @@
 //! Words to find an observation by: what its files, functions, packages and errors are called, and what both the
 //! request and the work speak of.
 
-use super::place::{is_generic_stem, subject};
+use super::events::Act;
+use super::grouping::Role;
+use super::place::{file_name, is_generic_stem, subject};
 use super::prose::Sentence;
 use super::telling::Telling;
 use super::text::push_new;
@@ -25,9 +27,17 @@ pub(super) fn concepts(telling: &Telling<'_>, title: &str) -> Vec<String> {
         .edits
         .iter()
         .map(|edit| subject(&edit.path))
-        .filter(|subject| !is_generic_stem(subject))
+        .filter(|subject| !is_generic_stem(subject) || subject.ends_with("file"))
         .take(3)
         .for_each(|subject| add(&subject));
+    for step in telling.steps.iter().filter(|_| telling.role == Role::Research) {
+        match &step.act {
+            Act::Page(page) if page.search => words(&page.subject).take(3).for_each(|word| add(&word)),
+            Act::Page(page) => add(file_name(&page.subject)),
+            Act::Report(report) => words(&report.task).take(3).for_each(|word| add(&word)),
+            _ => {}
+        }
+    }
     topics(telling.request, &telling.closing, title).iter().take(5).for_each(|word| add(word));
     telling.commands.iter().flat_map(|command| &command.packages).take(3).for_each(|package| add(package));
     for check in telling.last_checks().iter().take(1) {
@@ -69,7 +79,10 @@ fn error_name(error: &str) -> Option<&str> {
     let is_exception =
         |word: &&str| (word.ends_with("Error") || word.ends_with("Exception")) && word.len() > 6;
     let is_errno = |word: &&str| {
-        word.starts_with('E') && word.len() >= 5 && word.bytes().all(|byte| byte.is_ascii_uppercase())
+        word.starts_with('E')
+            && word.len() >= 5
+            && *word != "ERROR"
+            && word.bytes().all(|byte| byte.is_ascii_uppercase())
     };
     words().find(is_code).or_else(|| words().find(is_exception)).or_else(|| words().find(is_errno))
 }

@@ -105,21 +105,31 @@ impl Reader {
             self.lead.clear();
         }
         if line.ends_with([':', '：']) {
-            self.lead = without_markup(line).trim_end_matches([':', '：', ' ']).to_lowercase();
-            // What it announces follows; it is a sentence only for those who look for its words.
+            self.announcement(line);
             return;
         }
         self.block = line.to_owned();
+    }
+
+    /// A line whose last sentence announces what follows. Those before it stand for themselves.
+    fn announcement(&mut self, line: &str) {
+        let plain = without_markup(line);
+        let sentences = split_sentences(&plain);
+        let Some((last, before)) = sentences.split_last() else { return };
+        before.iter().for_each(|text| self.push(text, false));
+        self.lead = last.trim_end_matches([':', '：', ' ']).to_lowercase();
+    }
+
+    fn push(&mut self, text: &str, item: bool) {
+        let heading = if self.lead.is_empty() { self.heading.clone() } else { self.lead.clone() };
+        self.sentences.push(Sentence { text: shorten(text, SENTENCE_COLUMNS), heading, item });
     }
 
     fn end_block(&mut self) {
         let block = std::mem::take(&mut self.block);
         let item = std::mem::take(&mut self.item);
         let plain = without_markup(&block);
-        for text in split_sentences(&plain) {
-            let heading = if self.lead.is_empty() { self.heading.clone() } else { self.lead.clone() };
-            self.sentences.push(Sentence { text: shorten(text, SENTENCE_COLUMNS), heading, item });
-        }
+        split_sentences(&plain).into_iter().for_each(|text| self.push(text, item));
     }
 }
 
@@ -239,6 +249,14 @@ pub(super) fn is_filler(sentence: &str) -> bool {
         || lower.chars().count() < 4
 }
 
+/// Words that only say to go on.
+pub(super) fn is_continuation(request: &str) -> bool {
+    const WORDS: &str = "continue|go on|go ahead|proceed|yes|yes please|ok|okay|do it|next|keep going|sure|y|\
+        weiter|mach weiter|ja|继续|好的|続けて|はい";
+    let lower = request.trim().trim_end_matches(['.', '!', '。', '！']).to_lowercase();
+    each(WORDS).any(|words| words == lower)
+}
+
 /// Sentences that tell what remains to be done.
 pub(super) fn next_steps(sentences: &[Sentence]) -> Vec<&Sentence> {
     const HEADINGS: &str = "next|todo|to do|to-do|remaining|follow-up|follow up|still open|what's left|left to do|\
@@ -348,6 +366,7 @@ mod tests {
             ),
             ["Fixed the login in `a.py`", "One", "Two"]
         );
+        assert_eq!(texts("Perfect! It works. Here's why:\n- One"), ["Perfect!", "It works.", "One"]);
         assert_eq!(texts("[unclosed **bold and a*b"), ["[unclosed bold and a*b"]);
     }
 

@@ -139,8 +139,26 @@ fn told(lines: &[&str], at: usize) -> String {
         let name = line.trim_start_matches("--- FAIL: ").split(" (").next().unwrap_or(line);
         return format!("{name}: {message}");
     }
+    if let Some((_, message)) = line.strip_prefix("FAILED ").and_then(|rest| rest.split_once(" - ")) {
+        return message.to_owned();
+    }
+    let line = without_step(line);
     let line = each("E   |npm error |npm ERR! ").find_map(|start| line.strip_prefix(start)).unwrap_or(line);
     line.trim().to_owned()
+}
+
+/// Without the number and the time that an image build puts before each line: `#8 12.31 …`.
+fn without_step(line: &str) -> &str {
+    let Some((number, rest)) = line.strip_prefix('#').and_then(|rest| rest.split_once(' ')) else {
+        return line;
+    };
+    if number.parse::<u16>().is_err() {
+        return line;
+    }
+    rest.split_once(' ')
+        .filter(|(time, _)| time.parse::<f32>().is_ok())
+        .map_or(rest, |(_, rest)| rest)
+        .trim_start()
 }
 
 /// Without the place that a compiler puts before the message.

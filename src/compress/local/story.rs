@@ -3,7 +3,7 @@
 use super::commands::Command;
 use super::edits::{Edit, merged};
 use super::grouping::{Repair, Role};
-use super::prose::{Sentence, next_steps, tells_why};
+use super::prose::{Sentence, is_continuation, next_steps, tells_why};
 use super::statements::{choices, looked_at, operations, research, searches};
 use super::telling::{Telling, mentions};
 use super::text::{counted, each, listed, one_line, push_new, shorten, width};
@@ -11,23 +11,23 @@ use super::title::{TITLE_COLUMNS, Title};
 use super::title_of_steps::short_test_name;
 use super::verbs::wish;
 
-pub(super) const SUMMARY_COLUMNS: usize = 280;
-pub(super) const DETAIL_COLUMNS: usize = 900;
+pub(super) const SUMMARY_COLUMNS: usize = 260;
+pub(super) const DETAIL_COLUMNS: usize = 880;
 pub(super) const FACT_COLUMNS: usize = 240;
 pub(super) const MOST_FACTS: usize = 12;
 const REQUEST_COLUMNS: usize = 220;
-const MOST_FILE_FACTS: usize = 6;
+const MOST_FILE_FACTS: usize = 4;
 
 /// Enough to decide whether it matters.
 pub(super) fn summary(telling: &Telling<'_>, title: &Title) -> Option<String> {
     let mut parts: Vec<String> = Vec::new();
     match telling.role {
         Role::Repair => {
-            parts.extend(telling.repairs.iter().take(1).map(|repair| repaired(repair, 90, false)));
-            parts.extend(reasons(telling, 1));
+            parts.extend(within(reasons(telling, 1), 140));
+            parts.extend(telling.repairs.iter().take(1).map(|repair| repaired(repair, 80, false)));
         }
         Role::Exploration => parts.extend(first_said(telling, title, 2)),
-        Role::Research => parts.extend(research(telling).into_iter().take(2)),
+        Role::Research => parts.extend(research(telling).iter().take(2).map(|said| shorten(said, 120))),
         Role::Operation => {
             parts.extend(operations(telling).into_iter().take(2));
             parts.extend(telling.commits.iter().map(|commit| commit.body.clone()).take(1));
@@ -55,9 +55,8 @@ pub(super) fn detail(telling: &Telling<'_>, title: &Title) -> Option<String> {
     let most = if telling.role == Role::Exploration { 5 } else { 3 };
     parts.extend(findings(telling, title, most));
     parts.extend(telling.repairs.iter().take(2).map(|repair| repaired(repair, 160, true)));
-    parts.extend(
-        telling.commits.iter().map(|commit| commit.body.clone()).filter(|body| !body.is_empty()).take(1),
-    );
+    parts.extend(verification(telling, false));
+    parts.extend(telling.commits.iter().map(|commit| commit.body.clone()).find(|body| !body.is_empty()));
     let told_by_repair =
         telling.repairs.iter().map(|repair| merged(repair.edits.iter().copied()).len()).max();
     if telling.role == Role::Exploration {
@@ -65,11 +64,10 @@ pub(super) fn detail(telling: &Telling<'_>, title: &Title) -> Option<String> {
     } else if !telling.edits.is_empty() && told_by_repair != Some(telling.edits.len()) {
         parts.push(format!("Changed {}", changed_files(&telling.edits, 6)));
     }
-    parts.extend(verification(telling, false));
     parts.extend(choices(telling));
     parts.extend(operations(telling).into_iter().take(3));
-    if parts.is_empty() {
-        parts.extend(research(telling).into_iter().take(3));
+    if telling.role == Role::Research || parts.is_empty() {
+        parts.extend(research(telling).into_iter().take(4));
     }
     joined(&parts, DETAIL_COLUMNS)
 }
@@ -103,21 +101,35 @@ pub(super) fn facts(telling: &Telling<'_>, title: &Title) -> Vec<String> {
     facts
 }
 
-/// The user's words that this unit answers to: all of them if they are few.
+/// The user's words that this unit answers to: all of them if they are few, else those that ask for it.
 fn request(telling: &Telling<'_>) -> Option<String> {
     let whole = one_line(telling.asked);
-    if whole.is_empty() || width(&whole) <= REQUEST_COLUMNS {
-        return (!whole.is_empty()).then_some(whole);
-    }
     let names = telling.names();
+    let about = telling.alone || mentions(&whole, &names);
+    if whole.is_empty() || is_continuation(&whole) || !about {
+        return None;
+    }
+    if width(&whole) <= REQUEST_COLUMNS {
+        return Some(whole);
+    }
     let score = |sentence: &Sentence| {
         let asks = wish(&sentence.text).is_some() || sentence.text.ends_with(['?', '？']);
         let named = mentions(&sentence.text, &names);
-        2 * usize::from(asks) + 3 * usize::from(named) + usize::from(tells_why(&sentence.text))
+        2 * usize::from(asks) + 2 * usize::from(named) + usize::from(tells_why(&sentence.text))
     };
-    // Of equals the first, which is where people begin.
-    let best = telling.request.iter().rev().max_by_key(|sentence| score(sentence))?;
-    Some(shorten(&best.text, REQUEST_COLUMNS))
+    let mut order: Vec<usize> = (0..telling.request.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(score(&telling.request[*at])));
+    let mut room = REQUEST_COLUMNS;
+    let best = order.first().copied();
+    order.retain(|at| {
+        let fits = width(&telling.request[*at].text) < room;
+        room -= if fits { width(&telling.request[*at].text) } else { 0 };
+        fits
+    });
+    order.sort_unstable();
+    let chosen: Vec<&str> = order.iter().map(|at| telling.request[*at].text.as_str()).collect();
+    let fallback = || best.map(|at| shorten(&telling.request[at].text, REQUEST_COLUMNS));
+    if chosen.is_empty() { fallback() } else { Some(chosen.join(" ")) }
 }
 
 /// Closing sentences that say something the title does not.
@@ -138,7 +150,8 @@ fn sayings<'t>(telling: &'t Telling<'_>, title: &Title) -> Vec<&'t Sentence> {
 
 /// "All 44 tests pass" is told by the run itself, with numbers.
 fn is_about_checks(text: &str) -> bool {
-    const WORDS: &str = "tests pass|test pass|tests passing|checks pass|is clean|all green|suite passes";
+    const WORDS: &str =
+        "tests: |tests pass|test pass|tests passing|checks pass|is clean|all green|suite passes";
     let lower = text.to_lowercase();
     width(text) <= 70 && each(WORDS).any(|words| lower.contains(words))
 }
@@ -208,10 +221,19 @@ fn repaired(repair: &Repair<'_>, columns: usize, full: bool) -> String {
     } else {
         "when run again, with nothing changed".to_owned()
     };
+    let then: Vec<String> = repair
+        .errors
+        .iter()
+        .take(2)
+        .map(|error| format!(", then: {}", shorten(error, columns).trim_end_matches('.')))
+        .collect();
     let passed = if mended.verifies() { "passed" } else { "succeeded" };
-    let numbers = mended.tests.as_ref().map(|tests| format!(" ({})", tests.told())).unwrap_or_default();
+    let numbers = mended.tests.as_ref().filter(|_| full).map(|tests| format!(" ({})", tests.told()));
+    let numbers = numbers.unwrap_or_default();
+    let line = if full { &broken.line } else { &broken.key };
     let tests = tests.unwrap_or_default();
-    format!("`{}` failed{tests}{}; it {passed}{numbers} {after}", broken.line, error.trim_end_matches('.'))
+    let error = format!("{}{}", error.trim_end_matches('.'), then.concat());
+    format!("`{line}` failed{tests}{error}; it {passed}{numbers} {after}")
 }
 
 /// The failing tests that the error does not name already.

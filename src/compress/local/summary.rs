@@ -98,6 +98,9 @@ fn learned(telling: &Telling<'_>, next: &[&Sentence]) -> Option<String> {
             ));
         }
     }
+    if telling.steps.iter().any(|step| step.is_research()) {
+        parts.extend(research(telling).into_iter().take(2));
+    }
     let only_looked = telling.edits.is_empty() && !telling.steps.iter().any(|step| step.acts());
     if parts.is_empty() && only_looked && !telling.steps.is_empty() {
         parts.extend(said.iter().take(4).map(|sentence| sentence.text.clone()));

@@ -5,7 +5,7 @@ use super::events::Act;
 use super::grouping::Role;
 use super::kind::conventional;
 use super::prose::{Sentence, decisions, is_english};
-use super::telling::Telling;
+use super::telling::{Telling, mentions};
 use super::text::{capitalised, each, listed, shorten, uncapitalised, width};
 use super::title_of_steps::{
     by_command, by_edits, by_error, by_files, by_looks, by_rename, by_research, by_swap,
@@ -124,14 +124,14 @@ fn inside_code(before: &str) -> bool {
 }
 
 fn by_wish(telling: &Telling<'_>) -> Option<Title> {
-    if !telling.alone {
-        return None;
-    }
-    let english = telling.request.iter().take(6).find_map(|sentence| wish(&sentence.text));
+    let names = telling.names();
+    let mut about =
+        telling.request.iter().filter(|sentence| telling.alone || mentions(&sentence.text, &names)).take(6);
+    let english = about.find_map(|sentence| wish(&sentence.text));
     if let Some(text) = english {
         return Some(Title::spoken(&first_clause(&text)));
     }
-    foreign_wish(telling.request)
+    if telling.alone { foreign_wish(telling.request) } else { None }
 }
 
 /// A short request in another language stands for itself.
@@ -186,7 +186,7 @@ fn by_decision(telling: &Telling<'_>) -> Option<Title> {
     });
     if let Some(choice) = chosen {
         return Some(Title::told(&match choice.question.as_str() {
-            "Plan" => format!("Plan: {}", choice.answer),
+            "Plan" => format!("Plan: {}", choice.answer.split(": ").next().unwrap_or(&choice.answer)),
             question => format!("Decide: {} {}", shorten(question, 60), choice.answer),
         }));
     }

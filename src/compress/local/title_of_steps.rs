@@ -7,7 +7,7 @@ use super::place::{FileKind, file_name, is_generic_stem, kind_of, stem};
 use super::programs::Purpose;
 use super::searches::{Look, pattern_told};
 use super::telling::Telling;
-use super::text::{capitalised, listed, shorten, uncapitalised, width};
+use super::text::{capitalised, each, listed, shorten, uncapitalised, width};
 use super::title::Title;
 
 /// `Rename load_user to fetch_user in users.rs and pages.rs`, if that is all that was done.
@@ -31,12 +31,15 @@ pub(super) fn by_error(telling: &Telling<'_>) -> Option<Title> {
     let failing = repair.broken.tests.as_ref().and_then(|tests| tests.failing.first());
     let what = match (failing, &repair.broken.error) {
         (Some(name), _) => format!("failing test {}", short_test_name(name)),
-        (None, Some((error, _))) => shorten(error, 60),
+        (None, Some((error, _))) => {
+            let bare = each("ERROR: |Error: |error: |fatal: ").find_map(|start| error.strip_prefix(start));
+            format!("\"{}\"", shorten(bare.unwrap_or(error), 56))
+        }
         (None, None) => format!("failing `{}`", repair.broken.key),
     };
     let edits = merged(repair.edits.iter().copied());
     let Some(edit) = main_edit(&edits) else {
-        return Some(Title::told(&format!("Fix {} {}", shorten(&what, 46), remedy(repair))));
+        return Some(Title::told(&format!("Fix {what} {}", remedy(repair))));
     };
     let others = if edits.len() > 1 { " and others" } else { "" };
     Some(Title::told(&format!("Fix {what} in {}{others}", short_name(&edit.path))))
@@ -84,7 +87,7 @@ pub(super) fn by_research(telling: &Telling<'_>) -> Option<Title> {
     let mut subjects = Vec::new();
     for step in telling.steps {
         match &step.act {
-            Act::Report(report) if !report.task.is_empty() => subjects.push(report.task.clone()),
+            Act::Report(report) if !report.task.is_empty() => subjects.push(format!("\"{}\"", report.task)),
             Act::Page(page) if page.search => subjects.push(format!("\"{}\"", page.subject)),
             Act::Page(page) => subjects.push(page.subject.clone()),
             _ => {}
