@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::edits::{Edit, How};
+use super::command_line::{LINE_COLUMNS, arguments, changes, displayed, key, main_part, packages};
+use super::edits::Edit;
 use super::git::{Commit, commits, pushed, request_address};
 use super::payload::{Payload, field, text_of};
-use super::place::{Place, extension, file_name};
-use super::programs::{Purpose, purpose, unwrapped};
+use super::place::{Place, file_name};
+use super::programs::{Purpose, purpose};
 use super::shell::{Simple, split};
 use super::signature::{error_line, error_signature};
 use super::test_results::TestResults;
@@ -56,7 +57,6 @@ pub(super) enum Ended {
     Running,
 }
 
-const LINE_COLUMNS: usize = 70;
 const PRINTED_COLUMNS: usize = 140;
 
 impl Command {
@@ -69,7 +69,7 @@ impl Command {
         let output = output_of(payload);
         let output = clean(&output);
         let looked_at = ends(&output);
-        let tests = (purpose > Purpose::Look).then(|| TestResults::read(&looked_at)).flatten();
+        let tests = main.filter(|main| may_test(main, purpose)).and_then(|_| TestResults::read(&looked_at));
         let ended = ended(payload, failed, &given, purpose, tests.as_ref(), &looked_at);
         let error = (ended == Ended::Badly).then(|| failure(&looked_at)).flatten();
         let went_well = ended != Ended::Badly;
@@ -82,8 +82,8 @@ impl Command {
             arguments: main.map(arguments).unwrap_or_default(),
             ended,
             error,
-            commits: if went_well && purposes(Purpose::Commit) {
-                commits(&parts, &looked_at)
+            commits: if purposes(Purpose::Commit) {
+                commits(&parts, &looked_at, went_well)
             } else {
                 Vec::new()
             },
@@ -116,6 +116,7 @@ impl Command {
         match (&self.ended, &self.tests, &self.error) {
             (Ended::Stopped, ..) => "stopped by the user".to_owned(),
             (Ended::Running, ..) => "started in the background".to_owned(),
+            (Ended::Badly, Some(tests), _) if tests.failed == 0 => format!("failed after {}", tests.told()),
             (_, Some(tests), _) => tests.told(),
             (Ended::Badly, _, Some((error, _))) => format!("failed: {error}"),
             (Ended::Badly, ..) => "failed".to_owned(),
@@ -140,16 +141,16 @@ impl Command {
     }
 }
 
-/// The part of the line that matters most; of equals the first.
-fn main_part(parts: &[Simple]) -> Option<&Simple> {
-    let mut best: Option<(&Simple, Purpose)> = None;
-    for part in parts {
-        let purpose = purpose(part);
-        if best.is_none_or(|(_, known)| purpose > known) {
-            best = Some((part, purpose));
-        }
-    }
-    best.map(|(part, _)| part)
+/// Whether numbers of tests in its output are its own: what prints any text may print those too.
+fn may_test(main: &Simple, purpose: Purpose) -> bool {
+    let runs_others = |word: &String| {
+        let name = file_name(word);
+        name.ends_with(".sh")
+            || matches!(name, "make" | "just" | "docker" | "nix" | "task" | "npm" | "pnpm" | "yarn")
+    };
+    let runs_others = || main.words.iter().take(3).any(runs_others);
+    matches!(purpose, Purpose::Test | Purpose::Build | Purpose::Lint)
+        || (purpose == Purpose::Run && runs_others())
 }
 
 fn output_of(payload: &Payload) -> String {
@@ -206,137 +207,6 @@ fn ends_in_failure(output: &str) -> bool {
 
 fn failure(output: &str) -> Option<(String, String)> {
     Some((error_line(output)?, error_signature(output)?))
-}
-
-fn displayed(simple: &Simple) -> String {
-    let words = unwrapped(&simple.words);
-    let quoted = words
-        .iter()
-        .map(|word| if word.contains([' ', '\n', ';', '|']) { format!("'{word}'") } else { word.clone() });
-    shorten(&quoted.collect::<Vec<_>>().join(" ").replace('`', ""), LINE_COLUMNS)
-}
-
-/// The program and the words that choose what it does.
-fn key(simple: &Simple) -> String {
-    let words = unwrapped(&simple.words);
-    let Some(program) = words.first() else { return String::new() };
-    let program = file_name(program);
-    let mut plain = words.iter().skip(1).map(String::as_str).filter(|word| !word.starts_with(['-', '+']));
-    let mut parts = vec![program];
-    match program {
-        "cargo" | "go" | "git" | "dotnet" | "mix" | "swift" | "make" | "just" | "task" | "bundle"
-        | "kubectl" | "terraform" => {
-            parts.extend(plain.next());
-        }
-        "npm" | "pnpm" | "yarn" | "bun" | "deno" | "docker" | "gh" | "uv" | "poetry" => {
-            let first = plain.next();
-            parts.extend(first);
-            if matches!(first, Some("run" | "compose" | "pr" | "pip")) {
-                parts.extend(plain.next());
-            }
-        }
-        "python" | "python3" | "node" | "ruby" | "php" | "bash" | "sh" | "deploy" => {
-            parts.extend(plain.next().filter(|word| !word.contains([' ', '\n'])));
-        }
-        _ => {}
-    }
-    // `cargo nextest run` and `cargo test` answer the same question.
-    let key = shorten(&parts.join(" "), 60);
-    if key == "cargo nextest" { "cargo test".to_owned() } else { key }
-}
-
-/// Words that narrow a command down.
-fn arguments(simple: &Simple) -> Vec<String> {
-    let words = unwrapped(&simple.words);
-    let chosen: Vec<String> = key(simple).split(' ').map(str::to_owned).collect();
-    let mut arguments = Vec::new();
-    let mut is_value = false;
-    for word in words.iter().skip(1).take(24) {
-        let value_of_option = std::mem::replace(
-            &mut is_value,
-            matches!(word.as_str(), "-p" | "-n" | "-j" | "--jobs" | "--package" | "-k" | "-m"),
-        );
-        if !word.starts_with('-')
-            && !value_of_option
-            && !chosen.contains(word)
-            && word != "run"
-            && word != "nextest"
-        {
-            arguments.push(shorten(word, 100));
-        }
-    }
-    arguments
-}
-
-fn packages(simple: &Simple) -> Vec<String> {
-    let words = unwrapped(&simple.words);
-    let verbs = [
-        "install",
-        "add",
-        "i",
-        "get",
-        "pip",
-        "sync",
-        "update",
-        "upgrade",
-        "ci",
-        "mod",
-        "tidy",
-        "remove",
-        "uninstall",
-        "lock",
-    ];
-    words
-        .iter()
-        .skip(1)
-        .filter(|word| {
-            !word.starts_with(['-', '.', '/']) && !verbs.contains(&word.as_str()) && extension(word) != "txt"
-        })
-        .map(|word| shorten(word, 60))
-        .take(12)
-        .collect()
-}
-
-/// Files that the shell itself wrote, moved or removed.
-fn changes(parts: &[Simple], place: &Place<'_>) -> Vec<Edit> {
-    let mut changes = Vec::new();
-    let is_plain = |word: &&String| {
-        !word.contains(['*', '$', '?', '{', ' ', '\n']) && place.owns(word) && !word.starts_with('-')
-    };
-    for part in parts {
-        for target in part.writes.iter().filter(is_plain).filter(|target| !target.starts_with("/dev/")) {
-            changes.push(Edit::written(place.relative(target), part.heredoc.as_deref()));
-        }
-        let words = unwrapped(&part.words);
-        let words = if words.first().is_some_and(|word| word == "git") { &words[1..] } else { words };
-        let Some(program) = words.first() else { continue };
-        let files: Vec<&String> = words[1..].iter().filter(is_plain).collect();
-        match (program.as_str(), files.as_slice()) {
-            ("rm", files) => {
-                let named = files.iter().filter(|file| is_file_name(file));
-                changes.extend(named.map(|file| Edit::bare(place.relative(file), How::Deleted)));
-            }
-            ("mv", [from, to]) => {
-                let to = if is_file_name(to) {
-                    (*to).clone()
-                } else {
-                    format!("{}/{}", to.trim_end_matches('/'), file_name(from))
-                };
-                changes.push(Edit::bare(place.relative(&to), How::MovedFrom(place.relative(from))));
-            }
-            ("sed" | "perl", [.., file]) if purpose(part) == Purpose::Files && is_file_name(file) => {
-                changes.push(Edit::bare(place.relative(file), How::Changed));
-            }
-            _ => {}
-        }
-    }
-    changes.truncate(24);
-    changes
-}
-
-/// Rather a file than a folder, by its name.
-fn is_file_name(path: &str) -> bool {
-    !extension(path).is_empty() && !path.ends_with('/')
 }
 
 /// The line of an output that says most: the last one with words in it.
@@ -414,7 +284,10 @@ mod tests {
             told("git mv src/a.rs src/b.rs && rm old.py"),
             ["src/b.rs (moved from src/a.rs)", "old.py (deleted)"]
         );
-        assert_eq!(told("cat > src/x.py <<'EOF'\ndef f():\n    pass\nEOF"), ["src/x.py (changed): adds f"]);
+        assert_eq!(
+            told("cat > src/x.py <<'EOF'\ndef f():\n    pass\nEOF"),
+            ["src/x.py (written, 2 lines): defines f"]
+        );
         assert_eq!(
             told("rm -rf target *.tmp /etc/x.conf; echo a > /tmp/b.txt; make 2>/dev/null"),
             Vec::<String>::new()

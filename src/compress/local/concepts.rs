@@ -1,7 +1,9 @@
 //! Words to find an observation by: what its files, functions, packages and errors are called, and what both the
 //! request and the work speak of.
 
-use super::place::{is_generic_stem, subject};
+use super::events::Act;
+use super::grouping::Role;
+use super::place::{file_name, is_generic_stem, subject};
 use super::prose::Sentence;
 use super::telling::Telling;
 use super::text::push_new;
@@ -25,18 +27,25 @@ pub(super) fn concepts(telling: &Telling<'_>, title: &str) -> Vec<String> {
         .edits
         .iter()
         .map(|edit| subject(&edit.path))
-        .filter(|subject| !is_generic_stem(subject))
+        .filter(|subject| !is_generic_stem(subject) || subject.ends_with("file"))
         .take(3)
         .for_each(|subject| add(&subject));
+    for step in telling.steps.iter().filter(|_| telling.role == Role::Research) {
+        match &step.act {
+            Act::Page(page) if page.search => words(&page.subject).take(3).for_each(|word| add(&word)),
+            Act::Page(page) => add(file_name(&page.subject)),
+            Act::Report(report) => words(&report.task).take(3).for_each(|word| add(&word)),
+            _ => {}
+        }
+    }
     topics(telling.request, &telling.closing, title).iter().take(5).for_each(|word| add(word));
     telling.commands.iter().flat_map(|command| &command.packages).take(3).for_each(|package| add(package));
+    for check in telling.last_checks().iter().take(1) {
+        add(check.key.split(' ').next().unwrap_or_default());
+    }
     let functions = telling.functions();
-    functions.iter().map(|name| name.rsplit([':', '.']).next().unwrap_or(name)).take(4).for_each(&mut add);
-    telling
-        .checks()
-        .iter()
-        .take(1)
-        .for_each(|command| add(command.key.split(' ').next_back().unwrap_or_default()));
+    let own = functions.iter().map(|name| name.rsplit([':', '.']).next().unwrap_or(name));
+    own.filter(|name| name.len() >= 4).take(4).for_each(&mut add);
     found
 }
 
@@ -70,7 +79,10 @@ fn error_name(error: &str) -> Option<&str> {
     let is_exception =
         |word: &&str| (word.ends_with("Error") || word.ends_with("Exception")) && word.len() > 6;
     let is_errno = |word: &&str| {
-        word.starts_with('E') && word.len() >= 5 && word.bytes().all(|byte| byte.is_ascii_uppercase())
+        word.starts_with('E')
+            && word.len() >= 5
+            && *word != "ERROR"
+            && word.bytes().all(|byte| byte.is_ascii_uppercase())
     };
     words().find(is_code).or_else(|| words().find(is_exception)).or_else(|| words().find(is_errno))
 }
@@ -125,7 +137,7 @@ fn is_common(word: &str) -> bool {
         handle handled correct corrected correctly actual actually already available based better build built bug bugs \
         completed default different easy either enough expected explain fix following full fully further get got has help how its \
         let may new now number off one our out own per place possible present previous provide provided quick run runs ran second set \
-        simple simply single small specific start started step steps summary support supported the think too tried try two type up via \
+        simple simply single happens asks stays missing values items small specific start started step steps summary support supported the think too tried try two type up via \
         way why yes yet you feature refactor discovery decision bugfix ";
     COMMON.contains(&format!(" {word} "))
 }

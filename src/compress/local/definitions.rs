@@ -237,13 +237,19 @@ fn script(line: &str) -> Option<Definition> {
         if let Some(after) = rest.strip_prefix(start) {
             let (name, value) = after.split_once('=')?;
             let value = value.trim_start();
-            let is_function =
-                value.contains("=>") || value.starts_with("function") || value.starts_with("async");
+            let is_function = is_arrow(value) || value.starts_with("function") || value.starts_with("async ");
             let opens = value.ends_with('(') && (value.starts_with('(') || value.starts_with("async"));
             return (is_function || opens).then(|| Definition::function(leading_name(name)))?;
         }
     }
     method(line)
+}
+
+/// `(a, b) => …`, `a => …`, but not a call that is given one.
+fn is_arrow(value: &str) -> bool {
+    let Some((parameters, _)) = value.split_once("=>") else { return false };
+    let parameters = parameters.trim().trim_start_matches("async").trim_start();
+    parameters.starts_with(['(', '<']) || leading_name(parameters) == parameters
 }
 
 /// `[modifiers] name(…) {`, as in a class.
@@ -403,6 +409,7 @@ mod tests {
             ("    if (ready) {", "a.ts"),
             ("    } else if (ready) {", "a.java"),
             ("const limit = 5;", "a.ts"),
+            ("const known = this.items.find((other) => other.id === id);", "a.ts"),
             ("    return parse(text);", "a.c"),
             ("let total = items.iter().map(f).sum();", "a.rs"),
             ("defaults = load()", "a.py"),

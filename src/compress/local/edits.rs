@@ -1,11 +1,10 @@
 //! What an edit did: lines added and removed, functions touched, and the replaced text where that is short.
 
-use serde_json::Value;
-
-use super::definitions::{Language, definition, enclosing, indent_of};
+use super::definitions::Language;
+use super::patch::{Hunk, add_touched, counts, rename, swap, touched};
 use super::payload::{Payload, field};
 use super::place::Place;
-use super::text::{counted, one_line, shorten};
+use super::text::counted;
 
 /// One change of one file, or several taken together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +17,8 @@ pub(super) struct Edit {
     pub lines: Option<(usize, usize)>,
     /// Functions and types that it touched.
     pub touched: Vec<Touched>,
-    /// The replaced line and its replacement, where that is all (either may be empty).
-    pub swap: Option<(String, String)>,
+    /// Replaced lines and their replacements, where an edit was no more than that (either may be empty).
+    pub swaps: Vec<(String, String)>,
     /// The one name that was replaced by another, and how often.
     pub rename: Option<(String, String, usize)>,
 }
@@ -29,6 +28,8 @@ pub(super) struct Edit {
 pub(super) enum How {
     Created,
     Changed,
+    /// Written as a whole by a shell command: new or not, that is not known.
+    Written,
     Deleted,
     MovedFrom(String),
 }
@@ -48,17 +49,13 @@ pub(super) enum Touch {
     Removed,
 }
 
-/// How many functions of one file are told.
-const MOST_TOUCHED: usize = 24;
-/// How many lines of a patch are looked at.
-const MOST_PATCH_LINES: usize = 4_000;
-/// The longest line that is quoted.
-const SWAP_COLUMNS: usize = 90;
+/// How many replaced lines of one file are told.
+const MOST_SWAPS: usize = 2;
 
 impl Edit {
     /// An edit of which nothing but the file is known.
     pub fn bare(path: String, how: How) -> Self {
-        Self { path, how, lines: None, touched: Vec::new(), swap: None, rename: None }
+        Self { path, how, lines: None, touched: Vec::new(), swaps: Vec::new(), rename: None }
     }
 
     /// From the payload of Edit, Write, MultiEdit or NotebookEdit.
@@ -79,16 +76,19 @@ impl Edit {
         }
         edit.lines = Some(counts(&hunks));
         edit.touched = touched(&hunks, language);
-        edit.swap = if created { None } else { swap(&hunks) };
-        edit.rename = if created { None } else { rename(&hunks) };
+        if !created {
+            edit.swaps.extend(swap(&hunks));
+            edit.rename = rename(&hunks);
+        }
         Some(edit)
     }
 
-    /// A file that a shell command wrote.
-    pub fn written(path: String, content: Option<&str>) -> Self {
-        let mut edit = Self::bare(path, How::Changed);
+    /// A file that a shell command wrote, or appended to, with the content if that is known.
+    pub fn written(path: String, appended: bool, content: Option<&str>) -> Self {
+        let mut edit = Self::bare(path, if appended { How::Changed } else { How::Written });
         if let Some(content) = content {
             let hunks = [Hunk::added(content)];
+            edit.lines = Some(counts(&hunks));
             edit.touched = touched(&hunks, Language::of(&edit.path));
         }
         edit
@@ -114,7 +114,8 @@ impl Edit {
         for touched in &later.touched {
             add_touched(&mut self.touched, &touched.name, touched.how);
         }
-        self.swap = None;
+        let room = MOST_SWAPS.saturating_sub(self.swaps.len());
+        self.swaps.extend(later.swaps.iter().take(room).cloned());
         self.rename = match (self.rename.take(), &later.rename) {
             (Some((from, to, count)), Some((same_from, same_to, more)))
                 if (&from, &to) == (same_from, same_to) =>
@@ -143,6 +144,8 @@ impl Edit {
             (How::Deleted, _) => "deleted".to_owned(),
             (How::MovedFrom(from), _) => format!("moved from {from}"),
             (How::Changed, Some((added, removed))) => format!("+{added} -{removed}"),
+            (How::Written, Some((added, _))) => format!("written, {}", counted(added, "line")),
+            (How::Written, None) => "written".to_owned(),
             (How::Changed, None) => "changed".to_owned(),
         }
     }
@@ -166,17 +169,22 @@ impl Edit {
         let mut parts = Vec::new();
         for (verb, names) in [("changes", changed), ("adds", new), ("removes", removed)] {
             if !names.is_empty() {
-                let verb = if self.how == How::Created && verb == "adds" { "defines" } else { verb };
+                let whole = matches!(self.how, How::Created | How::Written);
+                let verb = if whole && verb == "adds" { "defines" } else { verb };
                 parts.push(format!("{verb} {names}"));
             }
         }
-        if let Some((old, new)) = &self.swap {
-            parts.push(match (old.is_empty(), new.is_empty()) {
+        // Among many lines, single ones say little; a rename says it all.
+        let rename = self.rename.as_ref().filter(|(_, _, count)| *count >= 2);
+        parts.extend(rename.map(|(from, to, _)| format!("{from} renamed to {to}")));
+        let few = self.lines.is_some_and(|(added, removed)| added + removed <= 6) && rename.is_none();
+        parts.extend(self.swaps.iter().filter(|_| few).map(|(old, new)| {
+            match (old.is_empty(), new.is_empty()) {
                 (true, _) => format!("new line `{new}`"),
                 (_, true) => format!("line `{old}` removed"),
                 _ => format!("`{old}` became `{new}`"),
-            });
-        }
+            }
+        }));
         let told = if parts.is_empty() { String::new() } else { format!(": {}", parts.join("; ")) };
         format!("{} ({}){told}", self.path, self.size())
     }
@@ -197,233 +205,9 @@ pub(super) fn merged<'e>(edits: impl IntoIterator<Item = &'e Edit>) -> Vec<Edit>
     merged
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mark {
-    Kept,
-    Added,
-    Removed,
-}
-
-/// Some changed lines and what is around them.
-struct Hunk<'a> {
-    /// The old file up to here, where it is known.
-    before: &'a str,
-    lines: Vec<(Mark, &'a str)>,
-}
-
-impl<'a> Hunk<'a> {
-    fn all(input: &'a Value, response: &'a Value, original: &'a str) -> Vec<Self> {
-        if let Some(patch) =
-            response.get("structuredPatch").and_then(Value::as_array).filter(|patch| !patch.is_empty())
-        {
-            return patch.iter().filter_map(|hunk| Self::from_patch(hunk, original)).collect();
-        }
-        if let Some(edits) = input.get("edits").and_then(Value::as_array) {
-            return edits.iter().map(|edit| Self::from_strings(edit, original)).collect();
-        }
-        if input.get("old_string").is_some() || input.get("new_string").is_some() {
-            return vec![Self::from_strings(input, original)];
-        }
-        match field(input, &["content", "new_source"]) {
-            "" => Vec::new(),
-            _ if field(response, &["type"]) == "update" => Vec::new(),
-            content => vec![Self::added(content)],
-        }
-    }
-
-    fn from_patch(hunk: &'a Value, original: &'a str) -> Option<Self> {
-        let lines: Vec<(Mark, &str)> = hunk
-            .get("lines")?
-            .as_array()?
-            .iter()
-            .filter_map(Value::as_str)
-            .take(MOST_PATCH_LINES)
-            .filter_map(|line| match line.as_bytes().first() {
-                Some(b'+') => Some((Mark::Added, &line[1..])),
-                Some(b'-') => Some((Mark::Removed, &line[1..])),
-                Some(b' ') => Some((Mark::Kept, &line[1..])),
-                _ => None,
-            })
-            .collect();
-        let start =
-            hunk.get("oldStart").and_then(Value::as_u64).and_then(|start| usize::try_from(start).ok());
-        let before = start.map_or("", |start| text_before(original, start, &lines));
-        Some(Self { before, lines })
-    }
-
-    fn from_strings(edit: &'a Value, original: &'a str) -> Self {
-        let (old, new) = (field(edit, &["old_string"]), field(edit, &["new_string"]));
-        let before = original.find(old).filter(|_| !old.is_empty()).map_or("", |at| &original[..at]);
-        let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-        let same_head = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
-        let shorter = old.len().min(new.len()) - same_head;
-        let same_tail = old
-            .iter()
-            .rev()
-            .zip(new.iter().rev())
-            .take(shorter)
-            .take_while(|(one, other)| one == other)
-            .count();
-        let kept = old[..same_head].iter().map(|line| (Mark::Kept, *line));
-        let removed = old[same_head..old.len() - same_tail].iter().map(|line| (Mark::Removed, *line));
-        let added = new[same_head..new.len() - same_tail].iter().map(|line| (Mark::Added, *line));
-        Self { before, lines: kept.chain(removed).chain(added).take(MOST_PATCH_LINES).collect() }
-    }
-
-    fn added(content: &'a str) -> Self {
-        Self {
-            before: "",
-            lines: content.lines().take(MOST_PATCH_LINES).map(|line| (Mark::Added, line)).collect(),
-        }
-    }
-
-    /// The lines above one of the hunk, nearest first, as they were (or are) on its side of the change.
-    fn above(&self, at: usize, mark: Mark) -> impl Iterator<Item = &'a str> + '_ {
-        let other = if mark == Mark::Added { Mark::Removed } else { Mark::Added };
-        let inside =
-            self.lines[..at].iter().rev().filter(move |(mark, _)| *mark != other).map(|(_, line)| *line);
-        inside.chain(self.before.trim_end_matches('\n').rsplit('\n'))
-    }
-}
-
-/// The original file up to line `start` (from 1), if the hunk really lies there: a long file may have been cut.
-fn text_before<'a>(original: &'a str, start: usize, lines: &[(Mark, &str)]) -> &'a str {
-    let offset = match start.saturating_sub(1) {
-        0 => 0,
-        skipped => memchr::memchr_iter(b'\n', original.as_bytes())
-            .nth(skipped - 1)
-            .map_or(original.len(), |at| at + 1),
-    };
-    let first_old = lines.iter().find(|(mark, _)| *mark != Mark::Added).map(|(_, line)| *line);
-    let there = original[offset..].split('\n').next();
-    if first_old.is_some() && first_old == there { &original[..offset] } else { "" }
-}
-
-fn counts(hunks: &[Hunk<'_>]) -> (usize, usize) {
-    let count =
-        |wanted: Mark| hunks.iter().flat_map(|hunk| &hunk.lines).filter(|(mark, _)| *mark == wanted).count();
-    (count(Mark::Added), count(Mark::Removed))
-}
-
-fn touched(hunks: &[Hunk<'_>], language: Language) -> Vec<Touched> {
-    let mut touched = Vec::new();
-    if language == Language::None {
-        return touched;
-    }
-    for hunk in hunks {
-        for (at, (mark, line)) in hunk.lines.iter().enumerate() {
-            let trimmed = line.trim();
-            if *mark == Mark::Kept
-                || trimmed.trim_matches(['{', '}', '(', ')', '[', ']', ',', ';']).is_empty()
-            {
-                continue;
-            }
-            let around = || enclosing(indent_of(line), hunk.above(at, *mark), language);
-            match definition(line, language) {
-                Some(own) => {
-                    let how = if *mark == Mark::Added { Touch::New } else { Touch::Removed };
-                    let outer = around().filter(|outer| outer.container && !own.name.contains(&outer.name));
-                    let separator = if language == Language::Rust { "::" } else { "." };
-                    let name = outer
-                        .map_or(own.name.clone(), |outer| format!("{}{separator}{}", outer.name, own.name));
-                    add_touched(&mut touched, &name, how);
-                }
-                None => {
-                    if let Some(outer) = around() {
-                        add_touched(&mut touched, &outer.name, Touch::Changed);
-                    }
-                }
-            }
-        }
-    }
-    touched
-}
-
-/// Removed and added is changed; what is new stays new.
-fn add_touched(touched: &mut Vec<Touched>, name: &str, how: Touch) {
-    if let Some(known) = touched.iter_mut().find(|known| known.name == name) {
-        known.how = match (known.how, how) {
-            (Touch::New, Touch::Changed | Touch::New) => Touch::New,
-            (Touch::Changed, Touch::Removed) | (Touch::Removed, Touch::Changed | Touch::Removed) => {
-                Touch::Removed
-            }
-            _ => Touch::Changed,
-        };
-    } else if touched.len() < MOST_TOUCHED {
-        touched.push(Touched { name: name.to_owned(), how });
-    }
-}
-
-/// The one line that was replaced, added or removed, if that is all.
-fn swap(hunks: &[Hunk<'_>]) -> Option<(String, String)> {
-    let [hunk] = hunks else { return None };
-    let of = |wanted: Mark| -> Vec<&str> {
-        hunk.lines
-            .iter()
-            .filter(|(mark, line)| *mark == wanted && !line.trim().is_empty())
-            .map(|(_, line)| *line)
-            .collect()
-    };
-    let quoted = |line: &str| shorten(&one_line(line).replace('`', "'"), SWAP_COLUMNS);
-    match (of(Mark::Removed).as_slice(), of(Mark::Added).as_slice()) {
-        ([old], [new]) => Some((quoted(old), quoted(new))),
-        ([], [new]) => Some((String::new(), quoted(new))),
-        ([old], []) => Some((quoted(old), String::new())),
-        _ => None,
-    }
-}
-
-/// The name that was replaced by another everywhere in the patch, if nothing else changed.
-fn rename(hunks: &[Hunk<'_>]) -> Option<(String, String, usize)> {
-    let mut found: Option<(&str, &str, usize)> = None;
-    for hunk in hunks {
-        let of =
-            |wanted: Mark| hunk.lines.iter().filter(move |(mark, _)| *mark == wanted).map(|(_, line)| *line);
-        if of(Mark::Removed).count() != of(Mark::Added).count() {
-            return None;
-        }
-        for (old, new) in of(Mark::Removed).zip(of(Mark::Added)) {
-            let (old, new): (Vec<&str>, Vec<&str>) = (tokens(old), tokens(new));
-            if old.len() != new.len() {
-                return None;
-            }
-            for (from, to) in old.into_iter().zip(new).filter(|(from, to)| from != to) {
-                let is_word = |token: &str| {
-                    token.len() > 1 && token.starts_with(|first: char| first.is_alphabetic() || first == '_')
-                };
-                found = match found {
-                    None if is_word(from) && is_word(to) => Some((from, to, 1)),
-                    Some((known, known_to, count)) if (known, known_to) == (from, to) => {
-                        Some((from, to, count + 1))
-                    }
-                    _ => return None,
-                };
-            }
-        }
-    }
-    found.map(|(from, to, count)| (shorten(from, 60), shorten(to, 60), count))
-}
-
-/// Words and single characters of a line.
-fn tokens(line: &str) -> Vec<&str> {
-    let mut tokens = Vec::new();
-    let mut rest = line.trim();
-    while let Some(first) = rest.chars().next() {
-        let is_word = |char: char| char.is_alphanumeric() || char == '_';
-        let end = if is_word(first) {
-            rest.find(|char: char| !is_word(char)).unwrap_or(rest.len())
-        } else {
-            first.len_utf8()
-        };
-        tokens.push(&rest[..end]);
-        rest = rest[end..].trim_start();
-    }
-    tokens
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

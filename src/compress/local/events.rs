@@ -58,11 +58,11 @@ impl Step<'_> {
 
     /// Whether it changed something besides files.
     pub fn acts(&self) -> bool {
-        use super::programs::Purpose::{Commit, Files, Git, Install, Publish, Push};
+        use super::programs::Purpose::{Commit, Git, Install, Publish, Push};
         match &self.act {
             Act::Command(command) => {
-                command.ended == Ended::Well
-                    && matches!(command.purpose, Commit | Push | Publish | Install | Git | Files)
+                let lasting = matches!(command.purpose, Commit | Push | Publish | Install | Git);
+                command.ended == Ended::Well && lasting
             }
             Act::Call(call) => call.acts && !call.failed,
             _ => false,

@@ -17,11 +17,14 @@ pub(super) struct Commit {
 const SUBJECT_COLUMNS: usize = 120;
 const BODY_COLUMNS: usize = 400;
 
-/// The commits that a successful command made: git's own words first, else the message that it was given.
-pub(super) fn commits(commands: &[Simple], output: &str) -> Vec<Commit> {
+/// The commits that a command made: git's own words first, else, if all went well, the message that it was given.
+pub(super) fn commits(commands: &[Simple], output: &str, went_well: bool) -> Vec<Commit> {
     let messages: Vec<(String, String)> =
         commands.iter().filter(|simple| is_commit(simple)).map(message).collect();
     let mut printed: Vec<Commit> = output.lines().filter_map(printed_commit).take(16).collect();
+    if printed.is_empty() && !went_well {
+        return Vec::new();
+    }
     if printed.is_empty() {
         let told = messages.into_iter().filter(|(subject, _)| !subject.is_empty());
         return told.map(|(subject, body)| Commit { id: None, subject, body }).collect();
@@ -119,7 +122,7 @@ mod tests {
     fn gits_own_words_come_first_and_the_body_from_the_command() {
         let command = "git add -A && git commit -m \"$(cat <<'EOF'\nFix greeting typo\n\nIt said \"Helo\" (sic).\n\n🤖 Generated with [Claude Code](https://x)\n\nCo-Authored-By: Claude <x@y>\nEOF\n)\" && git push";
         let output = "[main 1a2b3c4] Fix greeting typo\n 1 file changed, 1 insertion(+), 1 deletion(-)\nTo github.com:dev/project.git\n   0011223..1a2b3c4  main -> main";
-        let commits = commits(&split(command), output);
+        let commits = commits(&split(command), output, false);
         assert_eq!(
             commits,
             [Commit {
@@ -133,13 +136,14 @@ mod tests {
 
     #[test]
     fn a_quiet_commit_is_told_by_its_message() {
-        let quiet = commits(&split("git commit -qam 'Add retry' -m 'Uploads fail on 503.'"), "");
+        let quiet = commits(&split("git commit -qam 'Add retry' -m 'Uploads fail on 503.'"), "", true);
         assert_eq!(
             (quiet[0].subject.as_str(), quiet[0].body.as_str()),
             ("Add retry", "Uploads fail on 503.")
         );
-        assert_eq!(commits(&split("git commit --amend --no-edit -q"), ""), []);
-        assert_eq!(commits(&split("git log"), "[not a commit] at all"), []);
+        assert_eq!(commits(&split("git commit --amend --no-edit -q"), "", true), []);
+        assert_eq!(commits(&split("git commit -m 'refused by a hook'"), "lint failed", false), []);
+        assert_eq!(commits(&split("git log"), "[not a commit] at all", true), []);
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(super) struct Repair<'s> {
     pub edits: Vec<&'s Edit>,
     /// Commands in between that may be what helped.
     pub remedies: Vec<&'s Command>,
+    /// Other errors that the same command ended with on the way.
+    pub errors: Vec<&'s str>,
 }
 
 /// More observations than this from one turn help nobody.
@@ -137,7 +139,8 @@ fn work_units<'s>(steps: Vec<&'s Step<'s>>) -> Vec<Unit<'s>> {
         // A slip on the way: told as part of the work that it happened in.
         return vec![Unit { role: Role::Work, steps }];
     }
-    let around: Vec<&Step<'_>> = steps[..from].iter().chain(&steps[to + 1..]).copied().collect();
+    // The run that ends the repair is also the one that verifies the work around it.
+    let around: Vec<&Step<'_>> = steps[..from].iter().chain(&steps[to..]).copied().collect();
     vec![
         Unit { role: Role::Work, steps: around },
         Unit { role: Role::Repair, steps: steps[from..=to].to_vec() },
@@ -197,7 +200,14 @@ pub(super) fn repairs<'s>(steps: &[&'s Step<'s>]) -> Vec<Repair<'s>> {
         let commands: Vec<&Command> = between.iter().filter_map(|step| step.command()).collect();
         let remedies =
             commands.iter().filter(helps).filter(|command| !command.is_failure()).copied().collect();
-        repairs.push(Repair { broken, mended, edits, remedies });
+        let first = broken.error.as_ref().map(|(_, signature)| signature);
+        let again = commands
+            .iter()
+            .filter(|command| command.key == broken.key)
+            .filter_map(|command| command.error.as_ref());
+        let other = again.filter(|(_, signature)| Some(signature) != first);
+        let errors = other.map(|(error, _)| error.as_str()).collect();
+        repairs.push(Repair { broken, mended, edits, remedies, errors });
         done.push((&broken.key, until));
     }
     repairs
@@ -222,7 +232,8 @@ fn merge_surplus(units: &mut Vec<Unit<'_>>) {
         let Some(last) = units.pop() else { return };
         if let Some(target) = units.last_mut() {
             target.steps.extend(last.steps);
-            target.role = Role::Work;
+            let edited = target.steps.iter().any(|step| !step.edits().is_empty());
+            target.role = if edited { Role::Work } else { Role::Operation };
         }
     }
 }

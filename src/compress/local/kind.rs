@@ -4,7 +4,7 @@ use super::edits::{How, Touch};
 use super::grouping::Role;
 use super::place::{FileKind, kind_of};
 use super::prose::decisions;
-use super::telling::Telling;
+use super::telling::{Telling, mentions};
 use super::text::each;
 use super::title::Title;
 use super::verbs::{kind_of_wish, kind_of_words};
@@ -28,7 +28,7 @@ pub(super) fn kind(telling: &Telling<'_>, title: &Title) -> ObservationType {
 }
 
 /// A question of choice, answered with one.
-fn is_deliberation(telling: &Telling<'_>) -> bool {
+pub(super) fn is_deliberation(telling: &Telling<'_>) -> bool {
     const ASKS: &str = "should we|should i|which |choose|decide|design|plan |compare|or should";
     let asked = telling.request.iter().any(|sentence| {
         let lower = sentence.text.to_lowercase();
@@ -39,7 +39,7 @@ fn is_deliberation(telling: &Telling<'_>) -> bool {
 }
 
 fn work(telling: &Telling<'_>, title: &Title) -> ObservationType {
-    use ObservationType::{Change, Discovery, Feature, Refactor};
+    use ObservationType::{Bugfix, Change, Discovery, Feature, Refactor};
     if let Some(kind) = telling.commits.last().and_then(|commit| conventional(&commit.subject)) {
         return kind;
     }
@@ -51,11 +51,14 @@ fn work(telling: &Telling<'_>, title: &Title) -> ObservationType {
         return Refactor;
     }
     let by_title = if title.spoken { kind_of_words(&title.text) } else { None };
-    let asked =
-        telling.request.iter().find_map(|sentence| kind_of_wish(&sentence.text)).filter(|_| telling.alone);
+    let names = telling.names();
+    let mut about =
+        telling.request.iter().filter(|sentence| telling.alone || mentions(&sentence.text, &names));
+    let asked = about.find_map(|sentence| kind_of_wish(&sentence.text));
+    let asked = asked.or_else(|| was_broken(telling).then_some(Bugfix));
     if let Some(kind) = by_title.filter(|kind| *kind != Discovery) {
-        // "Update app.py" says less than the wish to have it repaired.
-        return if kind == Change { asked.unwrap_or(kind) } else { kind };
+        // "Update app.py" and "Split lines" say less than the wish to have something repaired.
+        return if matches!(kind, Change | Refactor) { asked.unwrap_or(kind) } else { kind };
     }
     if title.rename {
         return Refactor;
@@ -68,6 +71,16 @@ fn work(telling: &Telling<'_>, title: &Title) -> ObservationType {
         is_new && kind_of(&edit.path) == FileKind::Source
     });
     if adds { Feature } else { Change }
+}
+
+/// Whether the closing message speaks of what had been wrong.
+fn was_broken(telling: &Telling<'_>) -> bool {
+    const WORDS: &str =
+        "root cause|the bug|the leak|the crash|the race|happened because|was caused by|ursache|原因";
+    telling.closing.iter().any(|sentence| {
+        let lower = sentence.text.to_lowercase();
+        each(WORDS).any(|words| lower.contains(words))
+    })
 }
 
 /// `fix(api): …`, as some projects begin their subjects.

@@ -3,6 +3,7 @@
 //! Everything here is a pure function of the turn: no I/O, no clock, no randomness. Text from tools is data; it can
 //! appear, bounded, in the observation of its own event and nowhere else. Knows nothing of the queue or the store.
 
+mod command_line;
 mod commands;
 mod concepts;
 mod definitions;
@@ -11,6 +12,7 @@ pub(in crate::compress) mod events;
 mod git;
 mod grouping;
 mod kind;
+mod patch;
 pub(in crate::compress) mod payload;
 mod place;
 pub(in crate::compress) mod programs;
@@ -18,12 +20,14 @@ mod prose;
 mod searches;
 pub(in crate::compress) mod shell;
 mod signature;
+mod statements;
 mod story;
 mod summary;
 mod telling;
 mod test_results;
 mod text;
 mod title;
+mod title_of_steps;
 mod verbs;
 
 #[cfg(test)]
@@ -62,7 +66,7 @@ pub fn observe(turn: &Turn) -> Vec<LocalObservation> {
         .collect()
 }
 
-fn observation(unit: &Unit<'_>, said: &Said, alone: bool) -> LocalObservation {
+fn observation(unit: &Unit<'_>, said: &Said<'_>, alone: bool) -> LocalObservation {
     let telling = Telling::of(unit, said, alone);
     let title = title::title(&telling);
     let draft = ObservationDraft {
@@ -71,7 +75,7 @@ fn observation(unit: &Unit<'_>, said: &Said, alone: bool) -> LocalObservation {
         detail: story::detail(&telling, &title),
         facts: story::facts(&telling, &title),
         concepts: concepts::concepts(&telling, &title.text),
-        files_read: telling.files_read(),
+        files_read: telling.files_only_read(),
         files_modified: telling.files_modified(),
         functions_changed: telling.functions(),
         title: Some(title.text),
@@ -80,7 +84,7 @@ fn observation(unit: &Unit<'_>, said: &Said, alone: bool) -> LocalObservation {
 }
 
 /// Work always is. Looking around is, if it ended in words or came to something.
-fn is_worth_telling(unit: &Unit<'_>, said: &Said) -> bool {
+fn is_worth_telling(unit: &Unit<'_>, said: &Said<'_>) -> bool {
     if unit.role != Role::Exploration {
         return true;
     }

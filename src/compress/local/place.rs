@@ -1,6 +1,6 @@
 //! Paths: how they are told to a reader, and what kind of file they name. Never looks at the disk.
 
-use super::text::{clean, shorten};
+use super::text::{clean, each, shorten};
 
 /// The longest path that is told in full.
 const PATH_COLUMNS: usize = 160;
@@ -143,7 +143,7 @@ pub(super) fn subject(path: &str) -> String {
 pub(super) fn is_generic_stem(stem: &str) -> bool {
     const GENERIC: &str = "mod|lib|main|index|__init__|init|readme|license|changelog|package|package-lock|cargo|\
         tsconfig|conftest|setup|makefile|dockerfile|utils|util|types|test|tests";
-    GENERIC.contains(&stem.to_lowercase().as_str())
+    each(GENERIC).any(|name| name == stem.to_lowercase())
 }
 
 #[cfg(test)]

@@ -82,6 +82,7 @@ pub(in crate::compress) fn purpose(simple: &Simple) -> Purpose {
         "cargo" => cargo(sub, has(&["--check"])),
         "npm" | "pnpm" | "yarn" | "bun" | "deno" => node_manager(&arguments, sub),
         "go" => go(sub),
+        "docker" | "podman" if has(&["build"]) => Purpose::Build,
         "make" | "just" | "task" | "rake" | "gmake" | "mage" | "invoke" | "composer" => target(sub),
         "mvn" | "gradle" | "gradlew" | "dotnet" | "swift" | "mix" | "bazel" | "zig" | "flutter" | "sbt"
         | "lein" | "stack" | "cabal" | "xcodebuild" | "rails" | "artisan" | "tox" | "nox" | "mvnw" => {
@@ -127,7 +128,7 @@ pub(in crate::compress) fn purpose(simple: &Simple) -> Purpose {
 
 /// What only prints, printed into a file.
 fn written(simple: &Simple, otherwise: Purpose) -> Purpose {
-    let real = simple.writes.iter().any(|target| !target.starts_with("/dev/"));
+    let real = simple.writes.iter().any(|(target, _)| !target.starts_with("/dev/"));
     if real { Purpose::Files } else { otherwise }
 }
 

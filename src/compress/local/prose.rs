@@ -105,21 +105,31 @@ impl Reader {
             self.lead.clear();
         }
         if line.ends_with([':', '：']) {
-            self.lead = without_markup(line).trim_end_matches([':', '：', ' ']).to_lowercase();
-            // What it announces follows; it is a sentence only for those who look for its words.
+            self.announcement(line);
             return;
         }
         self.block = line.to_owned();
+    }
+
+    /// A line whose last sentence announces what follows. Those before it stand for themselves.
+    fn announcement(&mut self, line: &str) {
+        let plain = without_markup(line);
+        let sentences = split_sentences(&plain);
+        let Some((last, before)) = sentences.split_last() else { return };
+        before.iter().for_each(|text| self.push(text, false));
+        self.lead = last.trim_end_matches([':', '：', ' ']).to_lowercase();
+    }
+
+    fn push(&mut self, text: &str, item: bool) {
+        let heading = if self.lead.is_empty() { self.heading.clone() } else { self.lead.clone() };
+        self.sentences.push(Sentence { text: shorten(text, SENTENCE_COLUMNS), heading, item });
     }
 
     fn end_block(&mut self) {
         let block = std::mem::take(&mut self.block);
         let item = std::mem::take(&mut self.item);
         let plain = without_markup(&block);
-        for text in split_sentences(&plain) {
-            let heading = if self.lead.is_empty() { self.heading.clone() } else { self.lead.clone() };
-            self.sentences.push(Sentence { text: shorten(text, SENTENCE_COLUMNS), heading, item });
-        }
+        split_sentences(&plain).into_iter().for_each(|text| self.push(text, item));
     }
 }
 
@@ -221,7 +231,7 @@ fn ends_here(before: &str, after: &str) -> bool {
     let numbered = last_word.trim_end_matches('.').bytes().all(|byte| byte.is_ascii_digit());
     new_word
         && !lower
-        && !ABBREVIATIONS.contains(&last_word.trim_start_matches('('))
+        && !each(ABBREVIATIONS).any(|known| known == last_word.trim_start_matches('('))
         && !(numbered && before.len() < 5)
 }
 
@@ -237,6 +247,14 @@ pub(super) fn is_filler(sentence: &str) -> bool {
     (words <= 4 && each(STARTS).any(|start| lower.starts_with(start)))
         || each(OPENINGS).any(|start| lower.starts_with(start))
         || lower.chars().count() < 4
+}
+
+/// Words that only say to go on.
+pub(super) fn is_continuation(request: &str) -> bool {
+    const WORDS: &str = "continue|go on|go ahead|proceed|yes|yes please|ok|okay|do it|next|keep going|sure|y|\
+        weiter|mach weiter|ja|继续|好的|続けて|はい";
+    let lower = request.trim().trim_end_matches(['.', '!', '。', '！']).to_lowercase();
+    each(WORDS).any(|words| words == lower)
 }
 
 /// Sentences that tell what remains to be done.
@@ -261,7 +279,7 @@ pub(super) fn next_steps(sentences: &[Sentence]) -> Vec<&Sentence> {
 pub(super) fn decisions(sentences: &[Sentence]) -> Vec<&Sentence> {
     const WORDS: &str = "decided|i chose|we chose|chose |opted|instead of|rather than|went with|settled on|\
         picked |prefer |trade-off|tradeoff|let's use|let's go with|don't use|entschieden|\
-        anstatt|statt |决定|选择|而不是|採用|代わりに|することにし";
+        anstatt|going with|决定|选择|而不是|採用|代わりに|することにし";
     const HEADINGS: &str = "decision|design choice|trade-off|entscheidung|决定|決定";
     let wanted = |sentence: &&Sentence| {
         let lower = sentence.text.to_lowercase();
@@ -274,8 +292,8 @@ pub(super) fn decisions(sentences: &[Sentence]) -> Vec<&Sentence> {
 /// Whether a sentence tells why, or what was found out.
 pub(super) fn tells_why(sentence: &str) -> bool {
     const WORDS: &str = "because|caused by|root cause|the cause|due to|turns out|turned out|the problem|\
-        the issue|the bug|the reason|so that|found that|discovered|realized|realised|actually|\
-        never |without |since |was missing|were missing|failed when|fails when|which meant|\
+        the issue|the bug|the race|the leak|the crash|the reason|so that|found that|discovered|realized|\
+        realised|actually|since |was missing|were missing|failed when|fails when|which meant|\
         meaning |weil|ursache|wegen|lag daran|damit|因为|原因|由于|导致|原因は|ため|ので|发现";
     let lower = sentence.to_lowercase();
     each(WORDS).any(|word| contains_phrase(&lower, word))
@@ -348,6 +366,7 @@ mod tests {
             ),
             ["Fixed the login in `a.py`", "One", "Two"]
         );
+        assert_eq!(texts("Perfect! It works. Here's why:\n- One"), ["Perfect!", "It works.", "One"]);
         assert_eq!(texts("[unclosed **bold and a*b"), ["[unclosed bold and a*b"]);
     }
 

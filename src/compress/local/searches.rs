@@ -258,7 +258,11 @@ impl Choice {
             .map(|from| field(from, &["plan"]))
             .find(|plan| !plan.is_empty());
         if let Some(plan) = plan {
-            let answer = gist(plan);
+            let heading = plan
+                .lines()
+                .find_map(|line| line.strip_prefix("# "))
+                .map(|heading| format!("{}: ", heading.trim()));
+            let answer = shorten(&format!("{}{}", heading.unwrap_or_default(), gist(plan)), SAID_COLUMNS);
             return if answer.is_empty() {
                 Vec::new()
             } else {
@@ -400,7 +404,7 @@ mod tests {
     fn the_users_answers_are_decisions() {
         let asked = Choice::read(&payload(json!({}), json!({"answers": {"Which database?": "SQLite"}})));
         assert_eq!(asked[0].statement(), "Asked \"Which database?\", the user chose: SQLite");
-        let plan = Choice::read(&payload(json!({"plan": "# Plan\nMove the queue to SQLite."}), json!({})));
-        assert_eq!(plan[0].statement(), "Plan: Move the queue to SQLite.");
+        let plan = Choice::read(&payload(json!({"plan": "# Storage\nMove the queue to SQLite."}), json!({})));
+        assert_eq!(plan[0].statement(), "Plan: Storage: Move the queue to SQLite.");
     }
 }

@@ -6,8 +6,8 @@
 pub(in crate::compress) struct Simple {
     /// The words, without quotes; the first is the program.
     pub words: Vec<String>,
-    /// Files that its output goes to.
-    pub writes: Vec<String>,
+    /// Files that its output goes to, and whether it is appended.
+    pub writes: Vec<(String, bool)>,
     /// The text that it is fed by `<<`.
     pub heredoc: Option<String>,
     /// Whether it reads the output of the one before.
@@ -42,6 +42,7 @@ struct Reader<'a> {
 enum Target {
     Argument,
     Write,
+    Append,
     Read,
     Heredoc,
 }
@@ -105,7 +106,8 @@ impl<'a> Reader<'a> {
         let Some(word) = self.word.take() else { return };
         match std::mem::replace(&mut self.target, Target::Argument) {
             Target::Argument => self.current.words.push(word),
-            Target::Write => self.current.writes.push(word),
+            Target::Write => self.current.writes.push((word, false)),
+            Target::Append => self.current.writes.push((word, true)),
             Target::Read => {}
             Target::Heredoc => self.pending.push(word),
         }
@@ -165,7 +167,8 @@ impl<'a> Reader<'a> {
                     self.at += 1;
                     return;
                 }
-                '\\' => self.escaped(),
+                // Only these lose their backslash inside quotes.
+                '\\' if self.rest()[1..].starts_with(['"', '\\', '$', '`', '\n']) => self.escaped(),
                 '$' if self.rest().starts_with("$(") => self.substitution(),
                 _ => self.take(char),
             }
@@ -250,7 +253,8 @@ impl<'a> Reader<'a> {
             '<' if rest.starts_with("<<") => (2, Target::Heredoc),
             '<' => (1, Target::Read),
             _ if rest.starts_with(">&") => (2, Target::Read),
-            _ if rest.starts_with(">>") || rest.starts_with(">|") => (2, Target::Write),
+            _ if rest.starts_with(">>") => (2, Target::Append),
+            _ if rest.starts_with(">|") => (2, Target::Write),
             _ => (1, Target::Write),
         };
         self.at += length;
@@ -288,11 +292,11 @@ mod tests {
 
     #[test]
     fn redirections_are_not_words() {
-        let all = split("make > out.txt 2> /dev/null < in.txt &> both");
-        assert_eq!(
-            (words("make > out.txt"), &all[0].writes[..]),
-            (vec!["make".to_owned()], &["out.txt", "/dev/null", "both"].map(String::from)[..])
-        );
+        let all = split("make > out.txt 2> /dev/null < in.txt &> both >> more");
+        assert_eq!(words("make > out.txt"), ["make"]);
+        let writes: Vec<(&str, bool)> =
+            all[0].writes.iter().map(|(path, append)| (path.as_str(), *append)).collect();
+        assert_eq!(writes, [("out.txt", false), ("/dev/null", false), ("both", false), ("more", true)]);
     }
 
     #[test]
@@ -300,7 +304,7 @@ mod tests {
         let all = split("cat > a.py <<'EOF'\ndef f(): pass && x\nEOF\npython a.py");
         assert_eq!(all.len(), 2);
         assert_eq!(
-            (all[0].writes[0].as_str(), all[0].heredoc.as_deref()),
+            (all[0].writes[0].0.as_str(), all[0].heredoc.as_deref()),
             ("a.py", Some("def f(): pass && x\n"))
         );
         let commit = split("git commit -m \"$(cat <<'EOF'\nIt doesn't :( work\nEOF\n)\" && git push");

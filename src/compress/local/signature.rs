@@ -136,9 +136,29 @@ fn told(lines: &[&str], at: usize) -> String {
     if line.starts_with("--- FAIL: ")
         && let Some(message) = lines.get(at + 1).and_then(|next| go_location(next))
     {
-        return format!("{line}: {message}");
+        let name = line.trim_start_matches("--- FAIL: ").split(" (").next().unwrap_or(line);
+        return format!("{name}: {message}");
     }
-    line.strip_prefix("E   ").map_or(line, str::trim).to_owned()
+    if let Some((_, message)) = line.strip_prefix("FAILED ").and_then(|rest| rest.split_once(" - ")) {
+        return message.to_owned();
+    }
+    let line = without_step(line);
+    let line = each("E   |npm error |npm ERR! ").find_map(|start| line.strip_prefix(start)).unwrap_or(line);
+    line.trim().to_owned()
+}
+
+/// Without the number and the time that an image build puts before each line: `#8 12.31 …`.
+fn without_step(line: &str) -> &str {
+    let Some((number, rest)) = line.strip_prefix('#').and_then(|rest| rest.split_once(' ')) else {
+        return line;
+    };
+    if number.parse::<u16>().is_err() {
+        return line;
+    }
+    rest.split_once(' ')
+        .filter(|(time, _)| time.parse::<f32>().is_ok())
+        .map_or(rest, |(_, rest)| rest)
+        .trim_start()
 }
 
 /// Without the place that a compiler puts before the message.
@@ -211,8 +231,9 @@ fn without_numbers(word: &str) -> String {
     let mut previous = ' ';
     let mut in_number = false;
     for char in word.chars() {
-        let stands_alone =
-            char.is_ascii_digit() && (in_number || !(previous.is_alphanumeric() || previous == '_'));
+        let digit = char.is_ascii_digit() && (in_number || !(previous.is_alphanumeric() || previous == '_'));
+        // A version is one number.
+        let stands_alone = digit || (in_number && char == '.');
         if stands_alone && !in_number {
             out.push_str("<n>");
         }
@@ -250,10 +271,7 @@ mod tests {
                 "src/a.ts(3,5): error TS2345: Argument of type 'string'",
             ),
             ("# example.com/a\n./main.go:12:2: undefined: load", "./main.go:12:2: undefined: load"),
-            (
-                "--- FAIL: TestRetry (0.00s)\n    retry_test.go:14: got 2, want 3",
-                "--- FAIL: TestRetry (0.00s): got 2, want 3",
-            ),
+            ("--- FAIL: TestRetry (0.00s)\n    retry_test.go:14: got 2, want 3", "TestRetry: got 2, want 3"),
             (
                 "E       AssertionError: assert 'Helo, x' == 'Hello, x'",
                 "AssertionError: assert 'Helo, x' == 'Hello, x'",

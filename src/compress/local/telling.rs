@@ -14,17 +14,20 @@ use crate::compress::turn::Turn;
 
 /// What was said in a turn.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct Said<'t> {
+    /// The user's prompt, whole.
+    pub asked: &'t str,
     /// What the user asked for.
     pub request: Vec<Sentence>,
     /// How the assistant closed.
     pub closing: Vec<Sentence>,
 }
 
-impl Said {
+impl<'t> Said<'t> {
     /// Takes the turn's words apart.
-    pub fn read(turn: &Turn) -> Self {
+    pub fn read(turn: &'t Turn) -> Self {
         Self {
+            asked: turn.request().unwrap_or_default(),
             request: turn.request().map(sentences).unwrap_or_default(),
             closing: turn.last_assistant_message.as_deref().map(sentences).unwrap_or_default(),
         }
@@ -43,6 +46,8 @@ pub(super) struct Telling<'s> {
     pub repairs: Vec<Repair<'s>>,
     /// What failed and stayed so.
     pub open: Vec<&'s Command>,
+    /// What the user asked for, whole and in sentences.
+    pub asked: &'s str,
     pub request: &'s [Sentence],
     /// The closing sentences that are about this unit.
     pub closing: Vec<&'s Sentence>,
@@ -54,7 +59,7 @@ const MOST_FILES: usize = 30;
 
 impl<'s> Telling<'s> {
     /// Gathers what belongs to the unit. `alone`: no other unit of the turn is told.
-    pub fn of(unit: &'s Unit<'s>, said: &'s Said, alone: bool) -> Self {
+    pub fn of(unit: &'s Unit<'s>, said: &'s Said<'_>, alone: bool) -> Self {
         let steps = unit.steps.as_slice();
         let commands: Vec<&Command> = steps.iter().filter_map(|step| step.command()).collect();
         let mut telling = Self {
@@ -65,6 +70,7 @@ impl<'s> Telling<'s> {
             commands,
             repairs: repairs(steps),
             open: unrepaired(steps),
+            asked: said.asked,
             request: &said.request,
             closing: Vec::new(),
             alone,
@@ -77,7 +83,7 @@ impl<'s> Telling<'s> {
     }
 
     /// Names that a sentence about this unit would use.
-    fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         for edit in &self.edits {
             push_new(&mut names, file_name(&edit.path), 64);
@@ -98,16 +104,21 @@ impl<'s> Telling<'s> {
         names
     }
 
-    /// Files that were only looked at.
+    /// Files that were looked at.
     pub fn files_read(&self) -> Vec<String> {
         let mut files = Vec::new();
         for step in self.steps {
-            if let Act::Look(Look::File(path)) = &step.act
-                && !self.edits.iter().any(|edit| edit.path == *path)
-            {
+            if let Act::Look(Look::File(path)) = &step.act {
                 push_new(&mut files, path, MOST_FILES);
             }
         }
+        files
+    }
+
+    /// Files that were looked at and left as they are.
+    pub fn files_only_read(&self) -> Vec<String> {
+        let mut files = self.files_read();
+        files.retain(|path| !self.edits.iter().any(|edit| edit.path == *path));
         files
     }
 
@@ -129,13 +140,20 @@ impl<'s> Telling<'s> {
         names
     }
 
-    /// The last run of each command that checks the work and was not part of a repair.
-    pub fn checks(&self) -> Vec<&'s Command> {
+    /// The last run of each command that checks the work.
+    pub fn last_checks(&self) -> Vec<&'s Command> {
         let mut checks: Vec<&Command> = Vec::new();
         for command in self.commands.iter().filter(|command| command.verifies() && !command.is_failure()) {
             checks.retain(|known| known.key != command.key);
             checks.push(command);
         }
+        checks
+    }
+
+    /// The same without those that a repair ends with, which tells of them.
+    pub fn checks(&self) -> Vec<&'s Command> {
+        let mut checks = self.last_checks();
+        checks.retain(|command| !self.repairs.iter().any(|repair| repair.mended.key == command.key));
         checks
     }
 }

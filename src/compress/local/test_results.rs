@@ -33,16 +33,17 @@ impl TestResults {
 
     /// `3 failed, 41 passed`.
     pub fn told(&self) -> String {
-        let thing = match (self.packages, self.failed + self.passed) {
+        let thing = |count: usize| match (self.packages, count) {
             (true, 1) => " package",
             (true, _) => " packages",
             _ => "",
         };
         let mut parts = Vec::new();
         if self.failed > 0 {
-            parts.push(format!("{}{thing} failed", self.failed));
+            parts.push(format!("{}{} failed", self.failed, thing(self.failed)));
         }
         if self.passed > 0 || self.failed == 0 {
+            let thing = if self.failed > 0 { "" } else { thing(self.passed) };
             parts.push(format!("{}{thing} passed", self.passed));
         }
         if self.skipped > 0 && self.passed + self.failed < 3 {
@@ -325,7 +326,7 @@ mod tests {
             ("  5 passing (20ms)\n  1 failing\n\n  1) cart\n", "1 failed, 5 passed: cart"),
             (
                 "--- FAIL: TestRetry (0.00s)\nFAIL\nFAIL\texample.com/a\t0.01s\nok  \texample.com/b\t0.02s",
-                "1 packages failed, 1 packages passed: TestRetry",
+                "1 package failed, 1 passed: TestRetry",
             ),
             ("ok  \texample.com/b\t0.02s", "1 package passed: "),
             (

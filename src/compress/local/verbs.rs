@@ -11,14 +11,15 @@ const FIXING: &str = "fixed fix|resolved resolve|repaired repair|corrected corre
 const ADDING: &str = "added add|implemented implement|created create|built build|introduced introduce|\
     supported support|wrote write|enabled enable|integrated integrate|exposed expose|wired wire|\
     generated generate|extended extend|cached cache";
-const RESHAPING: &str = "refactored refactor|renamed rename|extracted extract|moved move|simplified simplify|\
+const RESHAPING: &str = "refactored refactor|renamed rename|extracted extract|simplified simplify|\
     split split|restructured restructure|reorganized reorganize|cleaned clean|consolidated consolidate|\
-    inlined inline|deduplicated deduplicate|rewrote rewrite|converted convert|migrated migrate";
+    inlined inline|deduplicated deduplicate|rewrote rewrite|converted convert";
 const CHANGING: &str = "merged merge|updated update|changed change|bumped bump|upgraded upgrade|removed remove|\
     deleted delete|dropped drop|configured configure|installed install|documented document|improved improve|\
     optimized optimize|adjusted adjust|replaced replace|switched switch|set set|disabled disable|\
     reverted revert|formatted format|committed commit|pushed push|deployed deploy|released release|\
-    tightened tighten|limited limit";
+    tightened tighten|limited limit|moved move|migrated migrate|raised raise|lowered lower|increased increase|\
+    reduced reduce|pinned pin|hid hide|swapped swap";
 const LOOKING: &str = "found find|investigated investigate|analyzed analyze|explored explore|reviewed review|\
     looked look|explained explain|traced trace|researched research|compared compare";
 const DECIDING: &str = "decided decide|chose choose|planned plan";
@@ -125,7 +126,7 @@ pub(super) fn kind_of_wish(text: &str) -> Option<ObservationType> {
 /// Stems that say it, in a few languages.
 fn kind_of_stem(lower: &str) -> Option<ObservationType> {
     use ObservationType::{Bugfix, Feature, Refactor};
-    const BROKEN: &str = "bug|broken|crash|regression|typo|doesn't work|not working|fails|failing|behebe|behob|\
+    const BROKEN: &str = "bug|broken|crash|regression|typo|doesn't work|not working|fails|failing|leak|deadlock|hangs|wrong|incorrect|traceback|behebe|behob|\
         fehler|repariere|korrigiere|修复|修正|バグ|不具合|错误|corrige|arregla";
     const SHAPE: &str = "refactor|refaktor|umbenenn|重构|リファクタ|rename";
     const NEW: &str = "implementier|hinzu|erstelle|添加|新增|实现|追加|実装|añade";
