@@ -21,6 +21,8 @@ use toml::de::{DeTable, DeValue};
 /// Every key with its default and what it means; also the text that `install` writes.
 pub const DEFAULTS: &str = include_str!("../config/claude-mem.toml");
 
+const DEFAULTS_AS_JSON: &str = include_str!(concat!(env!("OUT_DIR"), "/defaults.json"));
+
 /// All settings. Each is described where its default is: `config/claude-mem.toml`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -239,10 +241,10 @@ pub enum ConfigError {
 }
 
 impl Default for Config {
-    /// What `config/claude-mem.toml` says.
+    /// What `config/claude-mem.toml` says. A build step has parsed it already: most hooks need no more than this.
     #[allow(clippy::expect_used, reason = "the text is compiled in, and a test parses it")]
     fn default() -> Self {
-        Layers::new().config().expect("the compiled-in defaults are valid")
+        serde_json::from_str(DEFAULTS_AS_JSON).expect("the compiled-in defaults are valid")
     }
 }
 
@@ -330,7 +332,6 @@ impl<'a> Layers<'a> {
 }
 
 fn layered(file: &Path, text: &str, environment: &Environment, problems: &mut Vec<Problem>) -> Config {
-    let mut layers = Layers::new();
     let parsed = DeTable::parse(text);
     let mut settings = match &parsed {
         Ok(table) => file_settings(file, text, table.get_ref()),
@@ -341,6 +342,10 @@ fn layered(file: &Path, text: &str, environment: &Environment, problems: &mut Ve
             Vec::new()
         }
     };
+    if settings.is_empty() && environment.overrides.is_empty() {
+        return Config::default();
+    }
+    let mut layers = Layers::new();
     settings.extend(environment_settings(&layers.0, &environment.overrides));
     let mut all = layers.clone();
     settings.iter().for_each(|setting| all.lay(setting));
@@ -524,10 +529,14 @@ impl Environment {
     }
 }
 
+/// Variables of ours that set no key.
+const NO_SETTINGS: [&str; 3] = ["CLAUDE_MEM_HOME", "CLAUDE_MEM_INTERNAL", "CLAUDE_MEM_HOOK_DEBUG"];
+
 fn setting_variable((name, value): (OsString, OsString)) -> Option<(String, String)> {
     let name = name.into_string().ok()?;
-    let is_ours = name.starts_with("CLAUDE_MEM_") || (name == ANTHROPIC_BASE_URL && !value.is_empty());
-    is_ours.then(|| (name, value.to_string_lossy().into_owned()))
+    let is_setting = name.starts_with("CLAUDE_MEM_") && !NO_SETTINGS.contains(&name.as_str())
+        || (name == ANTHROPIC_BASE_URL && !value.is_empty());
+    is_setting.then(|| (name, value.to_string_lossy().into_owned()))
 }
 
 #[cfg(test)]
@@ -545,6 +554,7 @@ mod tests {
     #[test]
     fn the_compiled_in_defaults_are_valid_and_say_what_the_contract_says() {
         let config = Config::default();
+        assert_eq!(config, toml::from_str(DEFAULTS).unwrap());
         assert_eq!(config.hook, Hook { busy_ms: 250, max_payload_bytes: 1 << 20 });
         assert_eq!((config.queue.max_attempts, config.worker.concurrency, config.worker.stop_s), (3, 2, 10));
         assert_eq!(config.batch, Batch { enabled: true, max_size: 20, max_wait_s: 300 });

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub type Millis = i64;
 
 /// Claude's own id of a session.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SessionId(pub String);
 

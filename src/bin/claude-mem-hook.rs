@@ -6,6 +6,10 @@ use std::process::ExitCode;
 use claude_mem::config::Environment;
 use claude_mem::hook::{self, Verb};
 
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let environment = Environment::capture();
     let debug = environment.hook_debug;

@@ -3,8 +3,18 @@
 //! One file, WAL, one transaction for everything that belongs together. Knows nothing of HTTP, models or prompts.
 
 mod capture;
+#[cfg(feature = "service")]
+pub mod log;
+#[cfg(feature = "service")]
+pub mod memory;
+#[cfg(feature = "service")]
+mod pool;
+#[cfg(feature = "service")]
+pub mod queue;
 mod schema;
-mod sessions;
+pub mod sessions;
+#[cfg(feature = "service")]
+pub mod upkeep;
 
 use std::io;
 use std::time::Duration;
@@ -12,6 +22,8 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
 pub use capture::{Recorded, note_ignored_setting, record};
+#[cfg(feature = "service")]
+pub use pool::{Readers, open_for_worker, open_readers};
 pub use schema::{CURRENT as SCHEMA_VERSION, Version};
 pub use sessions::{RecentSession, recent_sessions};
 
@@ -45,6 +57,12 @@ pub enum StoreError {
     /// There is none yet, and none is to be made.
     #[error("there is no database yet")]
     Missing,
+    /// The disk is full.
+    #[error("the disk is full")]
+    Full,
+    /// The thread that does the work is gone, or died of this piece of it.
+    #[error("the database's thread gave no answer")]
+    Gone,
     /// The data directory cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
@@ -60,6 +78,7 @@ impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
+            Some(ErrorCode::DiskFull) => Self::Full,
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Corrupt(error),
             _ => Self::Sql(error),
         }

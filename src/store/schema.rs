@@ -1,13 +1,14 @@
 //! The schema's versions: creation, migration, and the refusal of what we do not know.
 
+#[cfg(feature = "service")]
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::StoreError;
-use crate::model::Millis;
-use crate::paths::create_private_dir;
+#[cfg(feature = "service")]
+use crate::{model::Millis, paths::create_private_dir};
 
 /// Each brings the schema from its index to the next version. A shipped one is never edited.
 const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_capture.sql")];
@@ -80,6 +81,7 @@ fn switch_to_wal(database: &Connection, patience: Duration) -> Result<(), StoreE
 }
 
 /// Brings an older database up to date, after a backup into `backups`. All or nothing.
+#[cfg(feature = "service")]
 pub fn migrate(database: &mut Connection, backups: &Path, now: Millis) -> Result<(), StoreError> {
     let Version::Older(from) = version(database)? else { return Ok(()) };
     backup_before(database, backups, from, now)?;
@@ -98,6 +100,7 @@ fn apply(database: &Connection, from: i64) -> Result<(), StoreError> {
     Ok(database.pragma_update(None, "user_version", CURRENT)?)
 }
 
+#[cfg(feature = "service")]
 fn backup_before(
     database: &Connection,
     backups: &Path,
@@ -110,7 +113,7 @@ fn backup_before(
     Ok(copy)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "service"))]
 mod tests {
     use super::*;
 

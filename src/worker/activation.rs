@@ -1,0 +1,149 @@
+//! Where the sockets come from: systemd, launchd, or our own hands.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use listenfd::ListenFd;
+
+use crate::paths::Home;
+
+/// What the worker listens on.
+#[derive(Debug)]
+pub struct Sockets {
+    /// HTTP.
+    pub api: UnixListener,
+    /// Nudges.
+    pub nudge: UnixDatagram,
+    /// Who made them.
+    pub origin: Origin,
+}
+
+/// Who made the sockets, and so who removes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// systemd or launchd, which keep them beyond our end.
+    Manager,
+    /// We did.
+    Own,
+}
+
+/// Why there is nothing to listen on.
+#[derive(Debug, thiserror::Error)]
+pub enum ActivationError {
+    /// Unix socket paths are short.
+    #[error("{path} is {length} bytes long, and a socket's path may have {most}: set CLAUDE_MEM_HOME to a shorter one")]
+    TooLong {
+        /// The path.
+        path: PathBuf,
+        /// Its length.
+        length: usize,
+        /// The limit here.
+        most: usize,
+    },
+    /// Somebody answers there already.
+    #[error("somebody listens on {0} already, most likely a service manager: start the service with it, not by hand")]
+    Taken(PathBuf),
+    /// The operating system said no.
+    #[error("cannot listen on {path}: {source}")]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Sockets {
+    /// What the service manager hands over, else sockets of our own. The caller holds the lock.
+    pub fn open(home: &Home) -> Result<Self, ActivationError> {
+        let given = Self::from_systemd().or_else(|| Self::from_launchd(home));
+        match given {
+            Some((Some(api), Some(nudge))) => Ok(Self { api, nudge, origin: Origin::Manager }),
+            // A manager that gives only one of them was set up by hand; the other can be our own.
+            Some((Some(api), None)) => {
+                Ok(Self { api, nudge: bind(&home.nudge_socket(), UnixDatagram::bind)?, origin: Origin::Manager })
+            }
+            _ => Self::bind(home),
+        }
+    }
+
+    fn from_systemd() -> Option<(Option<UnixListener>, Option<UnixDatagram>)> {
+        let mut given = ListenFd::from_env();
+        let (mut api, mut nudge) = (None, None);
+        for index in 0..given.len() {
+            // Told apart by their kind: a `.socket` unit gives all of its sockets one name.
+            match given.take_unix_listener(index) {
+                Ok(Some(listener)) => api = Some(listener),
+                _ => nudge = given.take_unix_datagram(index).ok().flatten().or(nudge),
+            }
+        }
+        (given.len() > 0).then_some((api, nudge))
+    }
+
+    #[cfg(target_os = "macos")]
+    fn from_launchd(_home: &Home) -> Option<(Option<UnixListener>, Option<UnixDatagram>)> {
+        super::launchd::sockets()
+    }
+
+    #[cfg(not(target_os = "macos"))]
+    fn from_launchd(_home: &Home) -> Option<(Option<UnixListener>, Option<UnixDatagram>)> {
+        None
+    }
+
+    fn bind(home: &Home) -> Result<Self, ActivationError> {
+        let api = home.socket();
+        // The lock says that no worker lives; whoever answers is a manager that holds the socket for one.
+        if UnixStream::connect(&api).is_ok() {
+            return Err(ActivationError::Taken(api));
+        }
+        Ok(Self {
+            api: bind(&api, UnixListener::bind)?,
+            nudge: bind(&home.nudge_socket(), UnixDatagram::bind)?,
+            origin: Origin::Own,
+        })
+    }
+}
+
+/// Binds after removing what a worker that was killed left behind.
+fn bind<T>(path: &Path, make: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, ActivationError> {
+    let most = if cfg!(target_os = "macos") { 103 } else { 107 };
+    let length = path.as_os_str().len();
+    if length > most {
+        return Err(ActivationError::TooLong { path: path.to_owned(), length, most });
+    }
+    let failed = |source| ActivationError::Io { path: path.to_owned(), source };
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let socket = make(path).map_err(failed)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+        let scratch = tempfile::tempdir().unwrap();
+        let home = Home::at(scratch.path());
+        drop(Sockets::bind(&home).unwrap());
+        assert!(home.socket().exists(), "left behind, as by kill -9");
+        let live = Sockets::bind(&home).unwrap();
+        assert!(matches!(Sockets::bind(&home), Err(ActivationError::Taken(_))));
+        assert_eq!(fs::metadata(home.socket()).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(live);
+    }
+
+    #[test]
+    fn a_home_that_is_too_deep_is_told_so() {
+        let home = Home::at(format!("/tmp/{}", "deep/".repeat(30)));
+        let error = Sockets::bind(&home).unwrap_err().to_string();
+        assert!(error.contains("CLAUDE_MEM_HOME") && error.contains("107"), "{error}");
+    }
+}
