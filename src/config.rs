@@ -522,6 +522,13 @@ impl Environment {
         }
     }
 
+    /// Whether systemd connected our stderr to its journal.
+    #[cfg(feature = "service")]
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn has_journal() -> bool {
+        std::env::var_os("JOURNAL_STREAM").is_some()
+    }
+
     /// An environment that says only this; for tests.
     pub fn with_overrides(overrides: &[(&str, &str)]) -> Self {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());

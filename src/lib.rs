@@ -10,8 +10,12 @@
 //!
 //! Dependencies point down this list only:
 //!
+//! - [`cli`]: the commands that people use
+//! - [`worker`]: the service: sockets, queue processor, HTTP API
 //! - [`hook`]: what `claude-mem-hook` does: read, strip, insert or spool, nudge, print
 //! - [`context`]: what a new session is told about the ones before it
+//! - [`compress`]: from a turn's events to observations and summaries
+//! - [`llm`]: models, and the only way out
 //! - [`store`]: the database, and all SQL
 //! - [`spool`]: where events wait that the database would not take
 //! - [`project`]: which project a directory belongs to
@@ -23,6 +27,8 @@
 //!
 //! The hook links nothing asynchronous: it is built without the `service` feature.
 
+#[cfg(feature = "service")]
+pub mod cli;
 #[cfg(feature = "service")]
 pub mod compress;
 pub mod config;
@@ -38,3 +44,5 @@ pub mod spool;
 pub mod store;
 pub mod tokens;
 pub mod wire;
+#[cfg(feature = "service")]
+pub mod worker;

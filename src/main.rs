@@ -2,9 +2,12 @@
 
 use std::process::ExitCode;
 
+use clap::Parser;
+use claude_mem::{cli, config::Environment, llm::guard};
+
 fn main() -> ExitCode {
-    match claude_mem::llm::guard::dispatch(std::env::args_os()) {
-        Some(code) => code,
-        None => ExitCode::SUCCESS,
+    if let Some(code) = guard::dispatch(std::env::args_os()) {
+        return code;
     }
+    cli::run(&cli::Arguments::parse(), Environment::capture())
 }

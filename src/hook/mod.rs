@@ -95,6 +95,19 @@ pub fn run(
     stored.map_err(Into::into)
 }
 
+/// The event that a payload makes, for whoever takes payloads in by another way than a hook's stdin. None if the user does
+/// not want it recorded.
+pub fn accept(
+    verb: Verb,
+    payload: Vec<u8>,
+    now: Millis,
+    config: &Config,
+    environment: &Environment,
+) -> Option<Event> {
+    let raw_bytes = payload.len() as u64;
+    event::accept(verb, &Input { bytes: payload, raw_bytes }, now, config, environment)
+}
+
 /// Puts the event into the database, else into the spool, else counts it as dropped.
 fn keep(
     home: &Home,

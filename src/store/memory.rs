@@ -71,8 +71,13 @@ pub fn settle(database: &mut Connection, settlement: &Settlement) -> Result<bool
     }
     let Origin { tokens_in, tokens_out, .. } = settlement.origin;
     if tokens_in + tokens_out > 0 {
-        let sql = "UPDATE sessions SET tokens_in = tokens_in + ?2, tokens_out = tokens_out + ?3 WHERE id = ?1";
-        transaction.prepare_cached(sql)?.execute(params![settlement.session.as_str(), tokens_in, tokens_out])?;
+        let sql =
+            "UPDATE sessions SET tokens_in = tokens_in + ?2, tokens_out = tokens_out + ?3 WHERE id = ?1";
+        transaction.prepare_cached(sql)?.execute(params![
+            settlement.session.as_str(),
+            tokens_in,
+            tokens_out
+        ])?;
     }
     for entry in &settlement.log {
         log(&transaction, entry, settlement.now)?;
@@ -189,7 +194,11 @@ fn json_list(list: &[String]) -> Option<String> {
 }
 
 /// The titles of a session's latest observations, oldest first: what was already told.
-pub fn recent_titles(database: &Connection, session: &SessionId, limit: u32) -> Result<Vec<String>, StoreError> {
+pub fn recent_titles(
+    database: &Connection,
+    session: &SessionId,
+    limit: u32,
+) -> Result<Vec<String>, StoreError> {
     let sql = "SELECT title FROM (SELECT id, title FROM observations
                WHERE session_id = ?1 AND title IS NOT NULL AND deleted_at IS NULL ORDER BY id DESC LIMIT ?2) ORDER BY id";
     let mut statement = database.prepare_cached(sql)?;
@@ -198,8 +207,12 @@ pub fn recent_titles(database: &Connection, session: &SessionId, limit: u32) -> 
 }
 
 /// A session's latest summary in words, with the tokens that it took.
-pub fn latest_summary(database: &Connection, session: &SessionId) -> Result<Option<(String, i64)>, StoreError> {
-    let sql = "SELECT coalesce(summary, completed, request, ''), coalesce(tokens_in, 0) + coalesce(tokens_out, 0)
+pub fn latest_summary(
+    database: &Connection,
+    session: &SessionId,
+) -> Result<Option<(String, i64)>, StoreError> {
+    let sql =
+        "SELECT coalesce(summary, completed, request, ''), coalesce(tokens_in, 0) + coalesce(tokens_out, 0)
                FROM session_summaries WHERE session_id = ?1 ORDER BY id DESC LIMIT 1";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
     Ok(database.prepare_cached(sql)?.query_row([session.as_str()], read).optional()?)
@@ -209,4 +222,68 @@ pub fn latest_summary(database: &Connection, session: &SessionId) -> Result<Opti
 pub fn observations_since(database: &Connection, since: Millis) -> Result<i64, StoreError> {
     let sql = "SELECT count(*) FROM observations WHERE created_at >= ?1 AND deleted_at IS NULL";
     Ok(database.prepare_cached(sql)?.query_row([since], |row| row.get(0))?)
+}
+
+/// An observation in full, as the third step of recall shows it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[allow(missing_docs, reason = "the columns' own names")]
+pub struct ObservationRow {
+    pub id: i64,
+    pub uid: String,
+    pub session_id: String,
+    pub project: String,
+    pub prompt_number: Option<i64>,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub title: Option<String>,
+    pub summary: Option<String>,
+    pub detail: Option<String>,
+    pub facts: Vec<String>,
+    pub concepts: Vec<String>,
+    pub files_read: Vec<String>,
+    pub files_modified: Vec<String>,
+    pub functions_changed: Vec<String>,
+    pub provider: Option<String>,
+    pub model: Option<String>,
+    pub branch: Option<String>,
+    pub created_at: Millis,
+}
+
+impl ObservationRow {
+    fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        let list = |index| -> rusqlite::Result<Vec<String>> {
+            let json: Option<String> = row.get(index)?;
+            Ok(json.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default())
+        };
+        Ok(Self {
+            id: row.get(0)?,
+            uid: row.get(1)?,
+            session_id: row.get(2)?,
+            project: row.get(3)?,
+            prompt_number: row.get(4)?,
+            kind: row.get(5)?,
+            title: row.get(6)?,
+            summary: row.get(7)?,
+            detail: row.get(8)?,
+            facts: list(9)?,
+            concepts: list(10)?,
+            files_read: list(11)?,
+            files_modified: list(12)?,
+            functions_changed: list(13)?,
+            provider: row.get(14)?,
+            model: row.get(15)?,
+            branch: row.get(16)?,
+            created_at: row.get(17)?,
+        })
+    }
+}
+
+/// Observations by id, in the order asked for; those that are not there, or deleted, are left out.
+pub fn observations_by_id(database: &Connection, ids: &[i64]) -> Result<Vec<ObservationRow>, StoreError> {
+    let sql = "SELECT id, uid, session_id, project, prompt_number, type, title, summary, detail, facts, concepts, files_read,
+                      files_modified, functions_changed, provider, model, branch, created_at
+               FROM observations WHERE id = ?1 AND deleted_at IS NULL";
+    let mut statement = database.prepare_cached(sql)?;
+    let found = ids.iter().map(|id| statement.query_row([id], ObservationRow::read).optional());
+    Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }

@@ -82,7 +82,8 @@ pub enum Kind {
     Flush,
 }
 
-const COLUMNS: &str = "id, kind, tool_name, payload, raw_bytes, prompt_number, cwd, agent_type, failed, attempts, created_at";
+const COLUMNS: &str =
+    "id, kind, tool_name, payload, raw_bytes, prompt_number, cwd, agent_type, failed, attempts, created_at";
 
 impl QueueRow {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -145,7 +146,10 @@ pub fn claim(
 }
 
 /// The sessions with open rows, starting behind `after`. One step of the index for each, however many rows it has.
-fn sessions_with_work(database: &Connection, after: Option<&SessionId>) -> Result<Vec<SessionId>, StoreError> {
+fn sessions_with_work(
+    database: &Connection,
+    after: Option<&SessionId>,
+) -> Result<Vec<SessionId>, StoreError> {
     let sql = "SELECT session_id FROM pending_queue
                WHERE status IN ('raw', 'processing') AND session_id > ?1 ORDER BY session_id LIMIT 1";
     let mut next = database.prepare_cached(sql)?;
@@ -203,7 +207,8 @@ fn readiness(heads: &[Head], rules: &ClaimRules) -> Readiness {
     if !first.is_event || !rules.batching || first.attempts > 0 {
         return Readiness::Ready(vec![first.id]);
     }
-    let events: Vec<&Head> = heads.iter().take_while(|head| head.is_event && head.attempts == 0).take(rules.max_size).collect();
+    let events: Vec<&Head> =
+        heads.iter().take_while(|head| head.is_event && head.attempts == 0).take(rules.max_size).collect();
     let ids = || events.iter().map(|head| head.id).collect();
     let is_closed = events.len() < heads.len() || events.len() >= rules.max_size;
     let last = events.iter().map(|head| head.created_at).max().unwrap_or(rules.now);
@@ -244,7 +249,8 @@ pub(super) fn finish(
     endings: &[(i64, Ending)],
     now: Millis,
 ) -> Result<bool, StoreError> {
-    let sql = "UPDATE pending_queue SET status = ?2, last_error = ?3, claimed_at = NULL, next_attempt_at = NULL,
+    let sql =
+        "UPDATE pending_queue SET status = ?2, last_error = ?3, claimed_at = NULL, next_attempt_at = NULL,
                       finished_at = ?4
                WHERE id = ?1 AND status = 'processing'";
     let mut statement = database.prepare_cached(sql)?;
@@ -335,7 +341,11 @@ pub fn finished(database: &Connection) -> Result<(i64, i64, i64), StoreError> {
 }
 
 /// Stops a session's work: what waits is skipped, what is under way will not be stored. Returns how many rows.
-pub fn stop_session(database: &mut Connection, session: &SessionId, now: Millis) -> Result<usize, StoreError> {
+pub fn stop_session(
+    database: &mut Connection,
+    session: &SessionId,
+    now: Millis,
+) -> Result<usize, StoreError> {
     let sql = "UPDATE pending_queue SET status = 'skipped', last_error = 'stopped', claimed_at = NULL,
                       next_attempt_at = NULL, finished_at = ?2
                WHERE session_id = ?1 AND status IN ('raw', 'processing')";
@@ -343,7 +353,12 @@ pub fn stop_session(database: &mut Connection, session: &SessionId, now: Millis)
 }
 
 /// A session's rows of the turn that a marker closes: the finished events after the marker before it, oldest first.
-pub fn turn_events(database: &Connection, session: &SessionId, before: i64, limit: u32) -> Result<Vec<QueueRow>, StoreError> {
+pub fn turn_events(
+    database: &Connection,
+    session: &SessionId,
+    before: i64,
+    limit: u32,
+) -> Result<Vec<QueueRow>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM (
            SELECT {COLUMNS} FROM pending_queue
@@ -356,4 +371,19 @@ pub fn turn_events(database: &Connection, session: &SessionId, before: i64, limi
     let mut statement = database.prepare_cached(&sql)?;
     let rows = statement.query_map(params![session.as_str(), before, limit], QueueRow::read)?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The payload of the marker that closes the turn of these events, if it has arrived: it may hold the turn's last words.
+pub fn closing_payload(
+    database: &Connection,
+    session: &SessionId,
+    after: i64,
+) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT kind, payload FROM pending_queue
+               WHERE session_id = ?1 AND id > ?2 AND status IN ('raw', 'processing') AND kind <> 'observation'
+               ORDER BY id LIMIT 1";
+    let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?));
+    let marker =
+        database.prepare_cached(sql)?.query_row(params![session.as_str(), after], read).optional()?;
+    Ok(marker.filter(|(kind, _)| kind == "summarize").and_then(|(_, payload)| payload))
 }

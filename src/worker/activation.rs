@@ -34,7 +34,9 @@ pub enum Origin {
 #[derive(Debug, thiserror::Error)]
 pub enum ActivationError {
     /// Unix socket paths are short.
-    #[error("{path} is {length} bytes long, and a socket's path may have {most}: set CLAUDE_MEM_HOME to a shorter one")]
+    #[error(
+        "{path} is {length} bytes long, and a socket's path may have {most}: set CLAUDE_MEM_HOME to a shorter one"
+    )]
     TooLong {
         /// The path.
         path: PathBuf,
@@ -44,7 +46,9 @@ pub enum ActivationError {
         most: usize,
     },
     /// Somebody answers there already.
-    #[error("somebody listens on {0} already, most likely a service manager: start the service with it, not by hand")]
+    #[error(
+        "somebody listens on {0} already, most likely a service manager: start the service with it, not by hand"
+    )]
     Taken(PathBuf),
     /// The operating system said no.
     #[error("cannot listen on {path}: {source}")]
@@ -63,9 +67,11 @@ impl Sockets {
         match given {
             Some((Some(api), Some(nudge))) => Ok(Self { api, nudge, origin: Origin::Manager }),
             // A manager that gives only one of them was set up by hand; the other can be our own.
-            Some((Some(api), None)) => {
-                Ok(Self { api, nudge: bind(&home.nudge_socket(), UnixDatagram::bind)?, origin: Origin::Manager })
-            }
+            Some((Some(api), None)) => Ok(Self {
+                api,
+                nudge: bind(&home.nudge_socket(), |path| UnixDatagram::bind(path))?,
+                origin: Origin::Manager,
+            }),
             _ => Self::bind(home),
         }
     }
@@ -100,8 +106,8 @@ impl Sockets {
             return Err(ActivationError::Taken(api));
         }
         Ok(Self {
-            api: bind(&api, UnixListener::bind)?,
-            nudge: bind(&home.nudge_socket(), UnixDatagram::bind)?,
+            api: bind(&api, |path| UnixListener::bind(path))?,
+            nudge: bind(&home.nudge_socket(), |path| UnixDatagram::bind(path))?,
             origin: Origin::Own,
         })
     }

@@ -32,8 +32,13 @@ pub enum LockError {
 impl Lock {
     /// Takes the lock, waiting for a holder that is about to leave.
     pub fn take(home: &Home, patience: Duration) -> Result<Self, LockError> {
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(home.lock())?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(home.lock())?;
         let deadline = Instant::now() + patience;
         loop {
             match file.try_lock() {

@@ -43,13 +43,19 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 pub type Signals = tokio::sync::mpsc::UnboundedReceiver<Signal>;
 
 /// Serves until a signal says stop. The caller holds the lock.
-pub async fn run(home: Home, environment: Environment, sockets: Sockets, signals: Signals) -> std::io::Result<()> {
+pub async fn run(
+    home: Home,
+    environment: Environment,
+    sockets: Sockets,
+    signals: Signals,
+) -> std::io::Result<()> {
     let shared = Arc::new(Shared::new(home, environment));
     let (stop_accepting, stopped) = watch::channel(false);
     let origin = sockets.origin;
     sockets.api.set_nonblocking(true)?;
     sockets.nudge.set_nonblocking(true)?;
-    let server = tokio::spawn(http::serve(tokio::net::UnixListener::from_std(sockets.api)?, shared.clone(), stopped));
+    let server =
+        tokio::spawn(http::serve(tokio::net::UnixListener::from_std(sockets.api)?, shared.clone(), stopped));
     let nudges = tokio::spawn(listen_for_nudges(UnixDatagram::from_std(sockets.nudge)?, shared.clone()));
     let supervisor = Supervisor::new();
     supervisor.ready();

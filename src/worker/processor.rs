@@ -35,7 +35,12 @@ pub enum Ended {
 }
 
 /// Works until something stops it. Whatever was claimed then is given back.
-pub async fn run(shared: &Arc<Shared>, running: &Arc<Running>, signals: &mut Signals, supervisor: &Supervisor) -> Ended {
+pub async fn run(
+    shared: &Arc<Shared>,
+    running: &Arc<Running>,
+    signals: &mut Signals,
+    supervisor: &Supervisor,
+) -> Ended {
     let mut processor = Processor {
         shared: shared.clone(),
         running: running.clone(),
@@ -158,7 +163,8 @@ impl Processor {
     /// Gives back what was claimed, at no attempt.
     async fn stop(&mut self) {
         let wait = Duration::from_secs(self.running.config.worker.stop_s) / 2;
-        let drained = tokio::time::timeout(wait, async { while self.tasks.join_next().await.is_some() {} }).await;
+        let drained =
+            tokio::time::timeout(wait, async { while self.tasks.join_next().await.is_some() {} }).await;
         if drained.is_ok() {
             return;
         }
@@ -183,13 +189,17 @@ async fn settle(shared: &Shared, running: &Arc<Running>, work: Work) -> Result<(
         observe::Outcome::Failed(message) => {
             let max_attempts = running.config.queue.max_attempts;
             tracing::warn!(error = message, "an event could not be compressed");
-            running.writer.run(move |database| queue::fail(database, &ids, &message, max_attempts, clock::now())).await?;
+            running
+                .writer
+                .run(move |database| queue::fail(database, &ids, &message, max_attempts, clock::now()))
+                .await?;
             running.forget_counts();
             shared.nudge.notify_one();
             return Ok(());
         }
     };
-    let skipped = settlement.endings.iter().filter(|(_, ending)| matches!(ending, Ending::Skipped(_))).count();
+    let skipped =
+        settlement.endings.iter().filter(|(_, ending)| matches!(ending, Ending::Skipped(_))).count();
     let done = settlement.endings.len() - skipped;
     let stored = running.writer.run(move |database| memory::settle(database, &settlement)).await?;
     if stored {

@@ -1,5 +1,6 @@
 //! What the worker's parts share: whether it is well, and the figures that health reports.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -7,7 +8,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use super::database::{Writer, read};
+use crate::compress::routine::SeenFiles;
 use crate::config::{Config, Environment};
+use crate::model::SessionId;
 use crate::paths::Home;
 use crate::store::queue::QueueStats;
 use crate::store::{Readers, StoreError, queue};
@@ -46,7 +49,11 @@ pub struct Running {
     /// The database file that was opened.
     pub file: Option<FileIdentity>,
     finished: Mutex<FinishedCounts>,
+    seen: Mutex<HashMap<SessionId, (Instant, SeenFiles)>>,
 }
+
+/// What was read is remembered for so many sessions; for others reading it again is told again.
+const SESSIONS_REMEMBERED: usize = 16;
 
 /// Finished rows: counted once, then kept up to date, because counting a million takes its time.
 #[derive(Debug, Default)]
@@ -123,10 +130,39 @@ impl Shared {
     }
 }
 
+/// Who compresses, as health tells it.
+#[derive(Debug, Clone, Default)]
+pub struct ProviderHealth {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether calls are held back: closed, open, half-open.
+    pub breaker: &'static str,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+}
+
 impl Running {
+    /// Who compresses.
+    pub fn provider(&self) -> ProviderHealth {
+        ProviderHealth { name: "local", breaker: "closed", problem: None }
+    }
+
     /// With nothing counted yet.
     pub fn new(config: Config, writer: Writer, readers: Readers, file: Option<FileIdentity>) -> Self {
-        Self { config, writer, readers, file, finished: Mutex::default() }
+        Self { config, writer, readers, file, finished: Mutex::default(), seen: Mutex::default() }
+    }
+
+    /// Does something with what a session has read so far.
+    pub fn with_seen_files(&self, session: &SessionId, work: impl FnOnce(&mut SeenFiles)) {
+        let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let (used, seen) =
+            all.entry(session.clone()).or_insert_with(|| (Instant::now(), SeenFiles::default()));
+        *used = Instant::now();
+        work(seen);
+        if all.len() > SESSIONS_REMEMBERED {
+            let oldest = all.iter().min_by_key(|(_, (used, _))| *used).map(|(session, _)| session.clone());
+            oldest.map(|session| all.remove(&session));
+        }
     }
 
     /// Does something with a reading connection.

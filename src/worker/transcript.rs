@@ -15,7 +15,10 @@ pub fn last_assistant_message(path: &Path) -> Option<String> {
         return None;
     }
     let tail = read_tail(path).ok()?;
-    tail.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|line| text_of(&line))
+    tail.lines()
+        .rev()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .find_map(|line| text_of(&line))
 }
 
 fn read_tail(path: &Path) -> io::Result<String> {

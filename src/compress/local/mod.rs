@@ -44,6 +44,9 @@ use telling::{Said, Telling};
 pub use signature::error_signature;
 pub use summary::summarize;
 
+/// The version of these rules, stored with what they make.
+pub const VERSION: &str = "local-1";
+
 /// An observation, and the events that it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalObservation {

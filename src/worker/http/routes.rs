@@ -1,0 +1,180 @@
+//! The routes: each reads what it needs, and says it.
+
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::answer::{ApiError, JsonBody, MOST_BODY_BYTES, Parameters};
+use super::{metrics, sessions};
+use crate::context;
+use crate::model::SessionId;
+use crate::project::Project;
+use crate::store::log::{LogEntry, log};
+use crate::store::queue::OpenWork;
+use crate::store::{memory, queue};
+use crate::worker::clock;
+use crate::worker::state::{Running, Shared};
+
+/// All routes.
+pub fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/api/health", get(health))
+        .route("/api/nudge", post(nudge))
+        .route("/api/queue/stats", get(queue_stats))
+        .route("/api/context", get(context))
+        .route("/api/observations", get(observations))
+        .route("/api/summarize", post(sessions::summarize_now))
+        .route("/api/sessions", get(sessions::list))
+        .route("/api/sessions/{id}", axum::routing::delete(sessions::stop))
+        .route("/api/sessions/{id}/init", post(sessions::init))
+        .route("/api/sessions/{id}/observations", post(sessions::observations))
+        .route("/api/sessions/{id}/summarize", post(sessions::summarize))
+        .route("/api/sessions/{id}/status", get(sessions::status))
+        .route("/metrics", get(metrics::metrics))
+        .fallback(async || ApiError::not_found("there is no such route"))
+        .method_not_allowed_fallback(async || ApiError::wrong_method())
+        .layer(DefaultBodyLimit::max(MOST_BODY_BYTES))
+        .with_state(shared)
+}
+
+/// What there is while the worker is well, or the answer that it is not.
+pub(super) fn running(shared: &Shared) -> Result<Arc<Running>, ApiError> {
+    shared.running().map_err(ApiError::unavailable)
+}
+
+async fn health(State(shared): State<Arc<Shared>>) -> Json<Value> {
+    Json(health_of(&shared).await)
+}
+
+/// Health is always answered, and always in this shape.
+pub(super) async fn health_of(shared: &Shared) -> Value {
+    let mut health = json!({
+        "status": "degraded", "reason": null, "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(),
+        "uptime_s": shared.started.elapsed().as_secs(), "queue_depth": null, "oldest_raw_age_s": null,
+        "observations_today": null, "provider": null, "breaker": null, "memory_bytes": memory_bytes(),
+    });
+    let figures = match shared.running() {
+        Ok(running) => figures(&running).await.map(|figures| (running, figures)),
+        Err(reason) => Err(reason),
+    };
+    match figures {
+        Ok((running, (open, today))) => {
+            let provider = running.provider();
+            health["status"] = if provider.problem.is_none() { json!("ok") } else { json!("degraded") };
+            health["reason"] = json!(provider.problem);
+            health["queue_depth"] = json!(open.raw + open.processing);
+            health["oldest_raw_age_s"] =
+                json!(open.oldest_raw_at.map(|at| (clock::now() - at).max(0) / 1000));
+            health["observations_today"] = json!(today);
+            health["provider"] = json!(provider.name);
+            health["breaker"] = json!(provider.breaker);
+        }
+        Err(reason) => health["reason"] = json!(reason),
+    }
+    health
+}
+
+async fn figures(running: &Running) -> Result<(OpenWork, i64), String> {
+    let day = clock::day_start(clock::now());
+    let figures = running
+        .read(move |database| Ok((queue::open_work(database)?, memory::observations_since(database, day)?)));
+    figures.await.map_err(|error| error.to_string())
+}
+
+/// Resident memory, where the operating system tells it in a file.
+pub(super) fn memory_bytes() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+async fn nudge(State(shared): State<Arc<Shared>>) -> StatusCode {
+    shared.nudge.notify_one();
+    StatusCode::ACCEPTED
+}
+
+async fn queue_stats(State(shared): State<Arc<Shared>>) -> Result<impl IntoResponse, ApiError> {
+    Ok(Json(running(&shared)?.queue_stats().await?))
+}
+
+#[derive(Deserialize)]
+struct ContextQuery {
+    project_path: String,
+    #[serde(default)]
+    session_id: String,
+    source: Option<String>,
+}
+
+async fn context(
+    State(shared): State<Arc<Shared>>,
+    Parameters(query): Parameters<ContextQuery>,
+) -> Result<Json<Value>, ApiError> {
+    let running = running(&shared)?;
+    let began = std::time::Instant::now();
+    let budget = usize::try_from(running.config.context.budget).unwrap_or(usize::MAX);
+    let capture = running.config.capture.clone();
+    let session = SessionId(query.session_id.clone());
+    let built = running.read(move |database| {
+        let project = Project::of(query.project_path.as_ref(), &capture);
+        let request = context::Request {
+            project: &project.name,
+            project_path: &query.project_path,
+            session_id: &query.session_id,
+            now: clock::now(),
+            budget,
+        };
+        Ok(context::build(database, &request))
+    });
+    let built = built.await?;
+    let build_ms = began.elapsed().as_secs_f64() * 1000.0;
+    let entry = LogEntry {
+        event_type: "context",
+        session: Some(session),
+        data: json!({"layers": built.layers, "tokens": built.tokens, "budget": budget, "path": "worker",
+                     "source": query.source}),
+        duration_ms: Some(build_ms),
+        ..LogEntry::default()
+    };
+    // Noted after the answer is on its way: nobody waits for a log.
+    let writer = running.writer.clone();
+    tokio::spawn(async move { writer.run(move |database| log(database, &entry, clock::now())).await });
+    Ok(Json(
+        json!({"context": built.text, "tokens": built.tokens, "layers": built.layers, "skipped": built.skipped,
+                   "build_ms": build_ms}),
+    ))
+}
+
+#[derive(Deserialize)]
+struct Ids {
+    ids: String,
+}
+
+async fn observations(
+    State(shared): State<Arc<Shared>>,
+    Parameters(Ids { ids }): Parameters<Ids>,
+) -> Result<Json<Value>, ApiError> {
+    let parsed: Result<Vec<i64>, _> = ids.split(',').map(|id| id.trim().parse()).collect();
+    let ids = parsed.map_err(|_| ApiError::bad_request("ids is a list of numbers: ids=1,2,3"))?;
+    let found = running(&shared)?.read(move |database| memory::observations_by_id(database, &ids)).await?;
+    Ok(Json(json!({"observations": found})))
+}
+
+/// For routes that take a body with a session in it.
+#[derive(Deserialize)]
+pub(super) struct NamedSession {
+    pub(super) session_id: String,
+}
+
+impl TryFrom<JsonBody> for NamedSession {
+    type Error = ApiError;
+
+    fn try_from(JsonBody(body): JsonBody) -> Result<Self, ApiError> {
+        serde_json::from_value(body).map_err(|error| ApiError::bad_request(error.to_string()))
+    }
+}
