@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
-use regex::{Regex, RegexBuilder};
+use regex::{CaptureLocations, Match, Regex};
 use serde::Deserialize;
 
 use super::Redacted;
@@ -65,6 +65,7 @@ struct Written {
 #[serde(rename_all = "kebab-case")]
 enum Follow {
     Value,
+    Assignment,
     KeyBlock,
 }
 
@@ -72,8 +73,8 @@ enum Follow {
 struct Rules {
     /// Finds all anchors in one pass.
     anchors: AhoCorasick,
-    /// The rule of each anchor.
-    owners: Vec<usize>,
+    /// The rule of each anchor, and the anchor itself if its case matters.
+    owners: Vec<(usize, Option<String>)>,
     rules: Vec<Rule>,
 }
 
@@ -97,16 +98,13 @@ impl Pattern {
         Self { source, compiled: OnceLock::new() }
     }
 
+    /// A clone shares the program and brings its own working memory, which is freed with it: what a large text needs
+    /// would otherwise stay for good.
     #[allow(clippy::expect_used, reason = "the patterns are compiled in, and a test compiles each")]
-    fn regex(&self) -> &Regex {
-        /// What a search may keep in memory; enough that no example text makes it start over.
-        const CACHE_BYTES: usize = 128 << 10;
-        self.compiled.get_or_init(|| {
-            RegexBuilder::new(&self.source)
-                .dfa_size_limit(CACHE_BYTES)
-                .build()
-                .expect("the compiled-in patterns are valid")
-        })
+    fn regex(&self) -> Regex {
+        self.compiled
+            .get_or_init(|| Regex::new(&self.source).expect("the compiled-in patterns are valid"))
+            .clone()
     }
 }
 
@@ -119,9 +117,12 @@ impl Rules {
         }
         let file: File =
             toml::from_str(include_str!("../../config/redact.toml")).expect("the rules are valid TOML");
-        let anchored =
-            |(index, rule): (usize, &Written)| rule.anchors.iter().map(move |_| index).collect::<Vec<_>>();
-        let owners = file.rule.iter().enumerate().flat_map(anchored).collect();
+        let cased =
+            |anchor: &String| anchor.bytes().any(|byte| byte.is_ascii_uppercase()).then(|| anchor.clone());
+        let mut owners = Vec::new();
+        for (index, rule) in file.rule.iter().enumerate() {
+            owners.extend(rule.anchors.iter().map(|anchor| (index, cased(anchor))));
+        }
         let anchors = AhoCorasick::builder()
             .ascii_case_insensitive(true)
             .kind(Some(AhoCorasickKind::DFA))
@@ -151,7 +152,9 @@ impl Rules {
     fn relevant(&self, text: &str) -> Vec<&Rule> {
         let mut seen = vec![false; self.rules.len()];
         for found in self.anchors.find_overlapping_iter(text) {
-            seen[self.owners[found.pattern().as_usize()]] = true;
+            let (rule, cased) = &self.owners[found.pattern()];
+            seen[*rule] |=
+                cased.as_ref().is_none_or(|anchor| anchor.as_bytes() == &text.as_bytes()[found.range()]);
         }
         self.rules.iter().zip(seen).filter_map(|(rule, seen)| seen.then_some(rule)).collect()
     }
@@ -175,7 +178,7 @@ impl Rule {
         let regex = self.pattern.regex();
         let mut places = regex.capture_locations();
         let (mut redacted, mut copied, mut from) = (String::new(), 0, 0);
-        while let Some(found) = self.find(&mut places, text, from) {
+        while let Some(found) = find(&regex, &mut places, text, from) {
             from = found.end();
             let Some(secret) = self.secret(text, &places, found.range()) else { continue };
             redacted.push_str(&text[copied..secret.start]);
@@ -190,31 +193,23 @@ impl Rule {
         Some(redacted)
     }
 
-    fn find<'t>(
-        &self,
-        places: &mut regex::CaptureLocations,
-        text: &'t str,
-        from: usize,
-    ) -> Option<regex::Match<'t>> {
-        let regex = self.pattern.regex();
-        if places.len() == 1 { regex.find_at(text, from) } else { regex.captures_read_at(places, text, from) }
-    }
-
     /// What of a match is to be replaced, if it is one.
-    fn secret(
-        &self,
-        text: &str,
-        places: &regex::CaptureLocations,
-        found: Range<usize>,
-    ) -> Option<Range<usize>> {
-        if self.written.whole_word && continues_a_word(text, found.start) {
+    fn secret(&self, text: &str, places: &CaptureLocations, found: Range<usize>) -> Option<Range<usize>> {
+        // The word within a replacement is not a name: `[redacted:token]: …`
+        if text[..found.start].ends_with(MARK)
+            || self.written.whole_word && continues_a_word(text, found.start)
+        {
             return None;
         }
         if self.unless.as_ref().is_some_and(|not| not.regex().is_match(&text[found.clone()])) {
             return None;
         }
         let secret = match self.written.follow {
-            Some(Follow::Value) => value::secret_after(text, found, self.written.trust)?,
+            Some(Follow::Value) => value::secret_after(text, found.clone(), found.end, self.written.trust)?,
+            Some(Follow::Assignment) => {
+                let value_at = value::assigned_after(text, found.end)?;
+                value::secret_after(text, found, value_at, self.written.trust)?
+            }
             Some(Follow::KeyBlock) => found.start..key_block::end(text, found.end)?,
             None => {
                 (1..places.len()).find_map(|group| places.get(group)).map_or(found, |(start, end)| start..end)
@@ -222,6 +217,11 @@ impl Rule {
         };
         (!is_replacement(&text[secret.clone()])).then_some(secret)
     }
+}
+
+fn find<'t>(regex: &Regex, places: &mut CaptureLocations, text: &'t str, from: usize) -> Option<Match<'t>> {
+    // Groups cost several times as much, and most patterns have none.
+    if places.len() == 1 { regex.find_at(text, from) } else { regex.captures_read_at(places, text, from) }
 }
 
 fn is_replacement(text: &str) -> bool {

@@ -20,10 +20,15 @@ pub(super) enum Trust {
     Weak,
 }
 
-/// The secret behind the name (and its separator) at `found`, without quotes. `None`: no value, or ordinary code.
-pub(super) fn secret_after(text: &str, found: Range<usize>, trust: Trust) -> Option<Range<usize>> {
-    let name = Name::at(text, found.clone());
-    let value = Value::read(text, found.end, name.is_variable)?;
+/// The secret at `value_at`, without quotes, behind what was `found`. `None`: no value, or ordinary code.
+pub(super) fn secret_after(
+    text: &str,
+    found: Range<usize>,
+    value_at: usize,
+    trust: Trust,
+) -> Option<Range<usize>> {
+    let name = Name::at(text, found.start, value_at);
+    let value = Value::read(text, value_at, name.is_variable)?;
     let judged =
         &text[value.range.start..text.floor_char_boundary(value.range.end.min(value.range.start + JUDGED))];
     let is_secret = if value.quoted {
@@ -34,6 +39,39 @@ pub(super) fn secret_after(text: &str, found: Range<usize>, trust: Trust) -> Opt
         is_secret_word(judged, &name, trust, ends_line(text, value.range.end))
     };
     is_secret.then_some(value.range)
+}
+
+/// Where the value begins that is assigned to the name that ends at `at`: behind `=`, `:`, `": "`, `:=`, `=>`, `==`,
+/// `"] =`, or a type and `=`.
+pub(super) fn assigned_after(text: &str, at: usize) -> Option<usize> {
+    let rest = &text[at..];
+    let unescaped = rest.trim_start_matches('\\');
+    let unquoted =
+        unescaped.strip_prefix(['"', '\'', '`']).or((unescaped.len() == rest.len()).then_some(rest))?;
+    let separator = unquoted.strip_prefix(']').unwrap_or(unquoted).trim_start_matches(BLANKS);
+    let after = typed(separator).or_else(|| {
+        let equals = separator.strip_prefix([':', '?', '+']).unwrap_or(separator);
+        let value = equals.trim_start_matches('=');
+        match equals.len() - value.len() {
+            0 => separator.strip_prefix(':').filter(|value| !value.starts_with(':')),
+            1..=3 => Some(value.strip_prefix('>').unwrap_or(value)),
+            _ => None,
+        }
+    })?;
+    Some(text.len() - after.trim_start_matches(BLANKS).len())
+}
+
+const BLANKS: [char; 2] = [' ', '\t'];
+
+/// Behind `: &'static str =`.
+fn typed(separator: &str) -> Option<&str> {
+    let kind = separator.strip_prefix(':')?.trim_start_matches(BLANKS);
+    let kind = kind.strip_prefix('&').unwrap_or(kind);
+    let kind = kind.strip_prefix("'static ").unwrap_or(kind);
+    let behind =
+        kind.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || "_<>".contains(letter));
+    let value = behind.trim_start_matches(BLANKS).strip_prefix('=')?;
+    (behind.len() < kind.len() && behind.starts_with(BLANKS)).then_some(value)
 }
 
 /// As much of a value as the judgement needs: it must not read a long text again at every name in it.
@@ -54,26 +92,32 @@ struct Name<'t> {
 }
 
 impl<'t> Name<'t> {
-    fn at(text: &'t str, found: Range<usize>) -> Self {
+    fn at(text: &'t str, found: usize, value_at: usize) -> Self {
         const LONGEST: usize = 64;
         let bytes = text.as_bytes();
-        let before =
-            bytes[..found.start].iter().rev().take(LONGEST).take_while(|byte| is_name(**byte)).count();
-        let mut start = found.start - before;
+        let before = bytes[..found].iter().rev().take(LONGEST).take_while(|byte| is_name(**byte)).count();
+        let mut start = found - before;
         // The letter of an escaped line break is not part of the name.
         if start > 0 && bytes[start - 1] == b'\\' && matches!(bytes[start], b'n' | b'r' | b't') {
             start += 1;
         }
-        let start = start.min(found.end);
-        let length = bytes[start..found.end].iter().take_while(|byte| is_name(**byte)).count();
+        let length = bytes[start..value_at].iter().take_while(|byte| is_name(**byte)).count();
         let word = &text[start..start + length];
-        let separator = &text[start + length..found.end];
+        let separator = &text[start + length..value_at];
         Self {
             word,
             is_variable: separator == "=" && !word.bytes().any(|byte| byte.is_ascii_lowercase()),
-            begins_line: begins_line(&text[..start]),
+            begins_line: !separator.starts_with(['\\', '"', '\'']) && begins_line(&text[..start]),
             assigned: separator == "=",
         }
+    }
+
+    /// `access_token = "access-token"`, `TRAFFIC_SECRET: "secret"`: a label.
+    fn ends_with(&self, value: &str) -> bool {
+        let letters = |text: &'t str| text.bytes().rev().filter(u8::is_ascii_alphanumeric);
+        let mut name = letters(self.word);
+        let value = value.bytes().rev().filter(u8::is_ascii_alphanumeric);
+        value.into_iter().all(|byte| name.next().is_some_and(|other| other.eq_ignore_ascii_case(&byte)))
     }
 
     fn is_passphrase(&self) -> bool {
@@ -177,7 +221,7 @@ fn bare(bytes: &[u8], is_variable: bool) -> usize {
 }
 
 fn is_secret_literal(value: &str, name: &Name<'_>, trust: Trust) -> bool {
-    if is_no_value(value) || is_place(value) || is_constant_name(value) || same_word(value, name.word) {
+    if is_no_value(value) || is_place(value) || is_constant_name(value) || name.ends_with(value) {
         return false;
     }
     let words = value.split_whitespace().count();
@@ -197,12 +241,11 @@ fn is_secret_variable(value: &str, trust: Trust) -> bool {
     if is_no_value(value) || is_call(value) || value.starts_with(['(', '[', '|', '&']) {
         return false;
     }
-    let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
     match trust {
-        Trust::Any => !(is_number && value.len() <= 5),
+        Trust::Any => !(is_number(value) && value.len() <= 5),
         Trust::Strong => value.chars().nth(2).is_some() && !is_place(value),
         Trust::Header | Trust::Weak => {
-            !is_number
+            !is_number(value)
                 && !is_place(value)
                 && (has_digit(value) && value.len() >= 8 && !is_words(value) || value.len() >= 32)
         }
@@ -223,6 +266,9 @@ fn is_secret_word(value: &str, name: &Name<'_>, trust: Trust, ends_line: bool) -
         Trust::Any => true,
         Trust::Header => is_no_english_word(value),
         Trust::Weak => looks_random(value),
+        Trust::Strong if value.starts_with(|first: char| first.is_ascii_digit()) && is_number(value) => {
+            value.len() >= 6 && name.begins_line && ends_line
+        }
         Trust::Strong if is_path_of_names(value) => {
             looks_random(value) && value.bytes().any(|byte| byte.is_ascii_uppercase())
         }
@@ -301,6 +347,9 @@ fn is_no_value(value: &str) -> bool {
     if word.is_empty() || WORDS.iter().any(|known| word.eq_ignore_ascii_case(known)) {
         return true;
     }
+    if value.trim_matches(['[', ']', '<', '>', '*', '(', ')']).eq_ignore_ascii_case("redacted") {
+        return true;
+    }
     let mut bytes = value.bytes();
     let first = bytes.next().unwrap_or_default();
     let second = bytes.next().unwrap_or_default();
@@ -325,7 +374,9 @@ fn is_place(value: &str) -> bool {
 
 /// `OPENAI_API_KEY`: where to find the value.
 fn is_constant_name(value: &str) -> bool {
-    value.contains('_') && value.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    value.contains('_')
+        && value.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+        && value.bytes().filter(u8::is_ascii_digit).count() <= 3
 }
 
 /// `get_token(…)`, `os.environ[…]`, `Option<String>`, `vec![…]`.
@@ -338,6 +389,17 @@ fn is_call(value: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'!' | b'?'))
 }
 
+/// `4096`, `1324u32`, `0xC000006B_u32`, `3i32`, `1.5`.
+fn is_number(value: &str) -> bool {
+    let hexadecimal =
+        value.strip_prefix("0x").map(|rest| rest.trim_start_matches(|digit: char| digit.is_ascii_hexdigit()));
+    let decimal = || value.trim_start_matches(|digit: char| digit.is_ascii_digit() || digit == '.');
+    let suffix = hexadecimal.unwrap_or_else(decimal).trim_start_matches('_');
+    suffix.is_empty()
+        || is_type_with_size(suffix)
+        || suffix.len() <= 3 && suffix.bytes().all(|byte| b"uUlLfF".contains(&byte))
+}
+
 fn is_identifier(value: &str) -> bool {
     value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && !value.starts_with(|letter: char| letter.is_ascii_digit())
@@ -345,10 +407,9 @@ fn is_identifier(value: &str) -> bool {
 
 /// `settings.api_key`, `crate::Secret`, `process.env.KEY!`.
 fn is_path_of_names(value: &str) -> bool {
-    let value = value.trim_end_matches(['!', '?']);
+    let value = value.trim_end_matches(['!', '?', ':']);
     value.contains(['.', ':'])
         && value.split(['.', ':']).all(|part| is_identifier(part.trim_end_matches(['!', '?'])))
-        && !value.ends_with(['.', ':'])
 }
 
 fn is_type_with_size(value: &str) -> bool {
@@ -361,7 +422,7 @@ fn is_type_with_size(value: &str) -> bool {
 fn is_words(value: &str) -> bool {
     value.split(|letter: char| !letter.is_ascii_alphanumeric()).all(|part| {
         let digits = part.trim_start_matches(|letter: char| letter.is_ascii_alphabetic());
-        digits.len() <= 4 && digits.bytes().all(|byte| byte.is_ascii_digit())
+        digits.len() <= 5 && digits.bytes().all(|byte| byte.is_ascii_digit())
     })
 }
 
@@ -372,6 +433,15 @@ fn looks_random(value: &str) -> bool {
         && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./+=~:%|".contains(&byte))
         && !is_words(value)
         && !is_place(value)
+        && !is_uuid(value)
+}
+
+/// An id, not a secret, unless its name says otherwise.
+fn is_uuid(value: &str) -> bool {
+    let mut groups = value
+        .split('-')
+        .map(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(group.len()));
+    [8, 4, 4, 4, 12].into_iter().all(|length| groups.next() == Some(Some(length))) && groups.next().is_none()
 }
 
 fn is_no_english_word(value: &str) -> bool {
@@ -384,13 +454,6 @@ fn is_no_english_word(value: &str) -> bool {
 
 fn has_digit(value: &str) -> bool {
     value.bytes().any(|byte| byte.is_ascii_digit())
-}
-
-fn same_word(value: &str, name: &str) -> bool {
-    let letters = |text: &str| -> Vec<u8> {
-        text.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase()).collect()
-    };
-    value.len() <= 64 && letters(value) == letters(name)
 }
 
 fn contains_ignoring_case(text: &str, word: &str) -> bool {
