@@ -1,6 +1,8 @@
-use super::*;
-
 use proptest::prelude::*;
+use regex::Regex;
+
+use super::rule::is_replacement;
+use super::*;
 
 #[derive(Deserialize)]
 struct Examples {
