@@ -1,6 +1,7 @@
 //! From a turn's events to what is remembered of them. Knows nothing of SQL, HTTP or the queue.
 
 pub mod local;
+pub mod parse;
 pub mod redacted;
 pub mod routine;
 pub mod turn;
