@@ -2,4 +2,5 @@
 
 pub mod local;
 pub mod routine;
+mod seen_files;
 pub mod turn;

@@ -39,7 +39,8 @@ impl Language {
         }
     }
 
-    fn separator(self) -> &'static str {
+    /// What stands between a type and its function.
+    pub fn separator(self) -> &'static str {
         if self == Self::Rust { "::" } else { "." }
     }
 }
@@ -101,17 +102,18 @@ pub(super) fn enclosing<'l>(
     above: impl Iterator<Item = &'l str>,
     language: Language,
 ) -> Option<Definition> {
-    if language == Language::None {
+    if language == Language::None || indent == 0 {
         return None;
     }
     let mut indent = indent;
     let mut found: Option<Definition> = None;
     // Set where the line that opens a block only ends what began further up: `{`, `) -> T {`.
     let mut continued = false;
-    for line in above.take(MOST_LINES_ABOVE) {
+    for line in above {
         let trimmed = line.trim();
         let here = indent_of(line);
-        if trimmed.is_empty() || here > indent || (here == indent && !continued) {
+        let directive = language == Language::Braces && trimmed.starts_with('#');
+        if trimmed.is_empty() || directive || here > indent || (here == indent && !continued) {
             continue;
         }
         indent = here;
@@ -136,9 +138,6 @@ pub(super) fn enclosing<'l>(
     }
     found
 }
-
-/// How far up a definition is looked for.
-const MOST_LINES_ABOVE: usize = 4_000;
 
 /// Leading blanks of a line; a tab is as deep as four.
 pub(super) fn indent_of(line: &str) -> usize {

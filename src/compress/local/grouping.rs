@@ -149,12 +149,11 @@ fn work_units<'s>(steps: Vec<&'s Step<'s>>) -> Vec<Unit<'s>> {
 
 /// Where the first repair begins and ends.
 fn first_repair(steps: &[&Step<'_>]) -> Option<(usize, usize)> {
-    let from = steps.iter().enumerate().find_map(|(at, step)| {
+    steps.iter().enumerate().find_map(|(at, step)| {
         let broken = step.command().filter(|command| command.is_failure())?;
         let mended = steps[at + 1..].iter().position(|later| is_mended_by(broken, step, later))?;
         Some((at, at + 1 + mended))
-    });
-    from
+    })
 }
 
 /// A subagent's runs tell nothing about those of the session around it.

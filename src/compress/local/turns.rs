@@ -1,27 +1,24 @@
-//! Whole turns, as a user would read what is remembered of them; and what must hold for any turn.
+//! Whole turns, as a user would read what is remembered of them.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{LocalObservation, observe, summarize};
 use crate::compress::turn::{Turn, TurnEvent};
-#[allow(unused_imports)]
-use crate::model::{ObservationDraft, ObservationType, SummaryDraft};
 
-fn fixtures() -> PathBuf {
+pub(super) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
-fn read_json(path: &Path) -> Value {
+pub(super) fn read_json(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
 /// A hook's input as the queue has it.
-fn event(id: usize, hook: &Value) -> TurnEvent {
+pub(super) fn event(id: usize, hook: &Value) -> TurnEvent {
     let mut payload = json!({});
     for part in ["tool_input", "tool_response", "error", "is_interrupt", "duration_ms"] {
         if let Some(value) = hook.get(part) {
@@ -40,7 +37,7 @@ fn event(id: usize, hook: &Value) -> TurnEvent {
     }
 }
 
-fn turn(name: &str) -> Turn {
+pub(super) fn turn(name: &str) -> Turn {
     let stored = read_json(&fixtures().join(format!("turns/{name}.json")));
     let text = |name: &str| stored.get(name).and_then(Value::as_str).map(str::to_owned);
     Turn {
