@@ -8,14 +8,13 @@ use super::concepts::MOST_CONCEPTS;
 use super::story::{DETAIL_COLUMNS, FACT_COLUMNS, MOST_FACTS, SUMMARY_COLUMNS};
 use super::text::width;
 use super::title::TITLE_COLUMNS;
-use super::turns::{fixtures, turn};
+use super::turns::{fixtures, sorted, turn};
 use super::{error_signature, observe, summarize};
 use crate::compress::routine::{SeenFiles, judge};
 use crate::compress::turn::{Turn, TurnEvent};
 use crate::config::Verbosity;
 use crate::model::{ObservationDraft, ObservationType, SummaryDraft};
 
-/// One event that may say anything costs no more than this, whatever it is.
 fn check(turn: &Turn) {
     let observations = observe(turn);
     assert_eq!(observations, observe(turn));
@@ -215,12 +214,8 @@ proptest! {
 
     #[test]
     fn a_real_turn_cut_anywhere_is_still_told(chosen in any::<prop::sample::Index>(), event in any::<prop::sample::Index>(), at in any::<prop::sample::Index>()) {
-        let mut names: Vec<String> = std::fs::read_dir(fixtures().join("turns"))
-            .unwrap()
-            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
-            .collect();
-        names.sort();
-        let mut turn = turn(&names[chosen.index(names.len())]);
+        let paths = sorted(&fixtures().join("turns"));
+        let mut turn = turn(&paths[chosen.index(paths.len())].file_stem().unwrap().to_string_lossy());
         let count = turn.events.len();
         let payload = &mut turn.events[event.index(count)].payload;
         let cut = payload.floor_char_boundary(at.index(payload.len()));
@@ -242,29 +237,25 @@ proptest! {
 fn the_largest_payloads_are_survived() {
     let line = "error: something failed at 3.25s in /a/b/c.rs:10:5 with 'x' (test_a) ... FAILED\n";
     let long = line.repeat(1_048_576 / line.len());
-    let nested = "[".repeat(100_000);
     let inputs = [
-        json!({"tool_input": {"command": long}, "tool_response": {"stdout": long}}).to_string(),
-        json!({"tool_input": {"file_path": "/a.rs", "old_string": long, "new_string": line}, "tool_response": {"originalFile": long}}).to_string(),
-        json!({"tool_input": {"command": "cargo test"}, "error": "x".repeat(1_048_576)}).to_string(),
-        nested,
+        ("Bash", json!({"tool_input": {"command": long}, "tool_response": {"stdout": long}}).to_string()),
+        (
+            "Edit",
+            json!({"tool_input": {"file_path": "/a.rs", "old_string": long, "new_string": line}, "tool_response": {"originalFile": long}})
+                .to_string(),
+        ),
+        ("Bash", json!({"tool_input": {"command": "cargo test"}, "error": "x".repeat(1_048_576)}).to_string()),
+        ("Unknown", "[".repeat(100_000)),
     ];
-    for payload in inputs {
-        for tool in ["Bash", "Edit", "Write", "Unknown"] {
-            let event = TurnEvent {
-                id: 1,
-                tool_name: Some(tool.to_owned()),
-                payload: payload.clone(),
-                ..TurnEvent::default()
-            };
-            let message = Some(long.clone());
-            check(&Turn {
-                events: vec![event],
-                prompt: message.clone(),
-                last_assistant_message: message,
-                ..Turn::default()
-            });
-        }
+    for (tool, payload) in inputs {
+        let event = TurnEvent { id: 1, tool_name: Some(tool.to_owned()), payload, ..TurnEvent::default() };
+        let message = Some(long.clone());
+        check(&Turn {
+            events: vec![event],
+            prompt: message.clone(),
+            last_assistant_message: message,
+            ..Turn::default()
+        });
     }
 }
 

@@ -162,7 +162,7 @@ fn is_mended_by(broken: &Command, step: &Step<'_>, later: &Step<'_>) -> bool {
         && later.command().is_some_and(|command| command.repairs(broken))
 }
 
-/// What source files are about; prose and settings go with anything.
+/// What the changed files are about; prose goes with anything.
 fn subjects(steps: &[&Step<'_>]) -> Vec<String> {
     let edits = steps.iter().flat_map(|step| step.edits());
     let coded = edits.filter(|edit| !matches!(kind_of(&edit.path), FileKind::Document));
