@@ -132,7 +132,8 @@ const PIECES: [&str; 30] = [
 ];
 
 fn words() -> impl Strategy<Value = String> {
-    let piece = prop_oneof![3 => proptest::sample::select(PIECES.to_vec()).prop_map(str::to_owned), 1 => any::<String>()];
+    let known = proptest::sample::select(PIECES.to_vec()).prop_map(str::to_owned);
+    let piece = prop_oneof![3 => known, 1 => any::<String>()];
     vec(piece, 0..8).prop_map(|pieces| pieces.concat())
 }
 
@@ -148,7 +149,8 @@ fn values() -> impl Strategy<Value = Value> {
         prop_oneof![
             1 => vec(inner.clone(), 0..6).prop_map(Value::from),
             3 => vec((names, inner), 0..6).prop_map(|fields| {
-                Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
+                let owned = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
+                Value::Object(owned.collect::<Map<_, _>>())
             }),
         ]
     })
@@ -213,7 +215,11 @@ proptest! {
     }
 
     #[test]
-    fn a_real_turn_cut_anywhere_is_still_told(chosen in any::<prop::sample::Index>(), event in any::<prop::sample::Index>(), at in any::<prop::sample::Index>()) {
+    fn a_real_turn_cut_anywhere_is_still_told(
+        chosen in any::<prop::sample::Index>(),
+        event in any::<prop::sample::Index>(),
+        at in any::<prop::sample::Index>(),
+    ) {
         let paths = sorted(&fixtures().join("turns"));
         let mut turn = turn(&paths[chosen.index(paths.len())].file_stem().unwrap().to_string_lossy());
         let count = turn.events.len();
