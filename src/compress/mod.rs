@@ -4,4 +4,5 @@ pub mod local;
 pub mod parse;
 pub mod redacted;
 pub mod routine;
+mod seen_files;
 pub mod turn;

@@ -149,12 +149,11 @@ fn work_units<'s>(steps: Vec<&'s Step<'s>>) -> Vec<Unit<'s>> {
 
 /// Where the first repair begins and ends.
 fn first_repair(steps: &[&Step<'_>]) -> Option<(usize, usize)> {
-    let from = steps.iter().enumerate().find_map(|(at, step)| {
+    steps.iter().enumerate().find_map(|(at, step)| {
         let broken = step.command().filter(|command| command.is_failure())?;
         let mended = steps[at + 1..].iter().position(|later| is_mended_by(broken, step, later))?;
         Some((at, at + 1 + mended))
-    });
-    from
+    })
 }
 
 /// A subagent's runs tell nothing about those of the session around it.
@@ -163,7 +162,7 @@ fn is_mended_by(broken: &Command, step: &Step<'_>, later: &Step<'_>) -> bool {
         && later.command().is_some_and(|command| command.repairs(broken))
 }
 
-/// What source files are about; prose and settings go with anything.
+/// What the changed files are about; prose goes with anything.
 fn subjects(steps: &[&Step<'_>]) -> Vec<String> {
     let edits = steps.iter().flat_map(|step| step.edits());
     let coded = edits.filter(|edit| !matches!(kind_of(&edit.path), FileKind::Document));

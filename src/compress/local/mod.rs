@@ -17,6 +17,7 @@ pub(in crate::compress) mod payload;
 mod place;
 pub(in crate::compress) mod programs;
 mod prose;
+mod reports;
 mod searches;
 pub(in crate::compress) mod shell;
 mod signature;
@@ -30,6 +31,8 @@ mod title;
 mod title_of_steps;
 mod verbs;
 
+#[cfg(test)]
+mod any_turn;
 #[cfg(test)]
 mod turns;
 

@@ -229,10 +229,9 @@ fn ends_here(before: &str, after: &str) -> bool {
     let lower = begins.is_some_and(char::is_lowercase);
     let last_word = before.rsplit(' ').next().unwrap_or_default();
     let numbered = last_word.trim_end_matches('.').bytes().all(|byte| byte.is_ascii_digit());
-    new_word
-        && !lower
-        && !each(ABBREVIATIONS).any(|known| known == last_word.trim_start_matches('('))
-        && !(numbered && before.len() < 5)
+    let short = each(ABBREVIATIONS).any(|known| known == last_word.trim_start_matches('('));
+    let item_number = numbered && before.len() < 5;
+    new_word && !lower && !short && !item_number
 }
 
 /// Words that carry nothing by themselves: `Done!`, `Here's a summary`, `Let me check`.

@@ -4,9 +4,9 @@
 use super::events::Act;
 use super::grouping::Role;
 use super::kind::conventional;
-use super::prose::{Sentence, decisions, is_english};
+use super::prose::{Sentence, decisions, is_continuation, is_english};
 use super::telling::{Telling, mentions};
-use super::text::{capitalised, each, listed, shorten, uncapitalised, width};
+use super::text::{capitalised, each, shorten, uncapitalised, width};
 use super::title_of_steps::{
     by_command, by_edits, by_error, by_files, by_looks, by_rename, by_research, by_swap,
 };
@@ -49,9 +49,10 @@ pub(super) fn title(telling: &Telling<'_>) -> Title {
             .or_else(|| by_wish(telling))
             .or_else(|| by_swap(&telling.edits))
             .or_else(|| by_statement(telling)),
-        Role::Repair => {
-            by_commit(telling).or_else(|| by_repair_report(telling)).or_else(|| by_error(telling))
-        }
+        Role::Repair => by_commit(telling)
+            .or_else(|| by_repair_report(telling))
+            .or_else(|| by_specific_wish(telling))
+            .or_else(|| by_error(telling)),
         Role::Operation => by_operation(telling),
         Role::Research => by_research(telling),
         Role::Exploration => by_decision(telling).or_else(|| by_exploration(telling)),
@@ -132,6 +133,17 @@ fn by_wish(telling: &Telling<'_>) -> Option<Title> {
         return Some(Title::spoken(&first_clause(&text)));
     }
     if telling.alone { foreign_wish(telling.request) } else { None }
+}
+
+/// A wish that names what is to be repaired; "fix it" and "fix the failing tests" say less than the error.
+fn by_specific_wish(telling: &Telling<'_>) -> Option<Title> {
+    const VAGUE: &str = "it|this|that|them|test|tests|failing|build|ci|error|errors|warnings|lint|bug|bugs";
+    let title = by_wish(telling)?;
+    let lower = title.text.to_lowercase();
+    let mut words = lower.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
+    let vague = words.any(|word| each(VAGUE).any(|known| known == word));
+    let repairs = kind_of_words(&title.text) == Some(ObservationType::Bugfix);
+    (repairs && !vague && lower.split_whitespace().count() >= 4).then_some(title)
 }
 
 /// A short request in another language stands for itself.
@@ -256,6 +268,6 @@ fn in_sentence(telling: &Telling<'_>, text: &str) -> String {
 fn by_question(telling: &Telling<'_>) -> Option<Title> {
     let asks = |sentence: &&Sentence| sentence.text.ends_with(['?', '？']);
     let question = telling.request.iter().find(asks).or(telling.request.first())?;
-    let said = question.text.chars().count() >= 8;
-    said.then(|| Title::told(&format!("Answer: {}", listed(std::slice::from_ref(&question.text), 1))))
+    let says_something = question.text.chars().count() >= 8 && !is_continuation(&question.text);
+    says_something.then(|| Title::told(&format!("Answer: {}", question.text)))
 }
