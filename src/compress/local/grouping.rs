@@ -219,7 +219,7 @@ pub(super) fn unrepaired<'s>(steps: &[&'s Step<'s>]) -> Vec<&'s Command> {
         let Some(broken) = step.command().filter(|command| command.is_failure()) else { continue };
         let settled =
             |later: &&Step<'_>| is_mended_by(broken, step, later) || settles_conflict(broken, later);
-        let mended = steps[at + 1..].iter().any(|later| settled(later));
+        let mended = steps[at + 1..].iter().any(settled);
         open.retain(|known| known.key != broken.key);
         if !mended {
             open.push(broken);
