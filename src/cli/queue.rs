@@ -53,7 +53,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         Action::List(listing) => list(home, patience, &["raw", "processing"], listing)?,
         Action::Errors(listing) => list(home, patience, &["error"], listing)?,
         Action::Retry { id } => {
-            let count = queue_admin::retry(&store::open_for_hook(home, patience)?, *id)?;
+            let count = queue_admin::retry(&mut store::open_for_hook(home, patience)?, *id, clock::now())?;
             crate::hook::nudge(home);
             println!("{count} brought back.");
         }

@@ -52,13 +52,26 @@ pub fn list(database: &Connection, states: &[&str], limit: u32) -> Result<Vec<Li
 }
 
 /// Brings back what ended in an error or was stopped: one row, or all. A payload that could not be understood stays.
-pub fn retry(database: &Connection, id: Option<i64>) -> Result<usize, StoreError> {
+pub fn retry(database: &mut Connection, id: Option<i64>, now: Millis) -> Result<usize, StoreError> {
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let sql =
         "UPDATE pending_queue SET status = 'raw', attempts = 0, next_attempt_at = NULL, finished_at = NULL
                WHERE session_id IS NOT NULL AND (?1 IS NULL OR id = ?1) AND finished_at IS NOT NULL
                  AND (status = 'error' OR (status = 'skipped' AND last_error = 'stopped'))
                  AND (kind <> 'observation' OR payload IS NOT NULL)";
-    Ok(database.execute(sql, [id])?)
+    let retried = transaction.execute(sql, [id])?;
+    close_batches(&transaction, now)?;
+    transaction.commit()?;
+    Ok(retried)
+}
+
+/// What was brought back belongs to turns that are over: it need not wait for silence.
+fn close_batches(database: &Connection, now: Millis) -> Result<(), StoreError> {
+    let sql = "INSERT OR IGNORE INTO pending_queue (event_key, session_id, kind, created_at)
+               SELECT DISTINCT 'again:' || session_id || '@' || ?1, session_id, 'flush', ?1
+               FROM pending_queue WHERE status IN ('raw', 'processing') AND kind = 'observation'";
+    database.execute(sql, [now])?;
+    Ok(())
 }
 
 /// Brings back what rules did because the day's ceiling was reached, and takes away what they made of it. Only events
@@ -74,6 +87,7 @@ pub fn redo(database: &mut Connection, now: Millis) -> Result<usize, StoreError>
                WHERE status = 'done' AND finished_at IS NOT NULL AND kind = 'observation' AND last_error = ?1
                  AND payload IS NOT NULL";
     let redone = transaction.execute(sql, [BEYOND_CEILING])?;
+    close_batches(&transaction, now)?;
     transaction.commit()?;
     Ok(redone)
 }

@@ -255,8 +255,6 @@ fn an_item_that_always_fails_ends_as_an_error_with_its_payload_and_can_be_retrie
     endpoint.set_script(good);
     let retry = sandbox.command(env!("CARGO_BIN_EXE_claude-mem")).args(["queue", "retry"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&retry.stdout), "2 brought back.\n", "{retry:?}");
-    // Nothing follows them, so that only silence would close their batch: the next prompt does.
-    play_turn(&sandbox, "s", 2, 0);
     wait_for("both to be settled", || open_rows(&sandbox) == 0);
     assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM pending_queue WHERE status = 'error'"), 0);
     drop(service);
