@@ -1,7 +1,7 @@
 //! The service: a long-lived worker behind two sockets, which turns the queue into memory.
 //!
 //! It degrades rather than exits: whatever is wrong with the settings or the database is said in `/api/health` and the
-//! journal, and tried again until it is repaired. What it does while it is well is in [`processor`].
+//! journal, and tried again until it is repaired. What it does while it is well is in `processor`.
 
 pub mod activation;
 pub mod clock;
