@@ -44,6 +44,7 @@ pub fn log(database: &Connection, entry: &LogEntry, now: Millis) -> Result<(), S
 }
 
 /// What was spent since then.
+#[cfg(feature = "service")]
 pub fn spent_since(database: &Connection, since: Millis) -> Result<f64, StoreError> {
     let sql = "SELECT coalesce(sum(cost_usd), 0.0) FROM event_log WHERE event_type = 'llm_call' AND created_at >= ?1";
     Ok(database.prepare_cached(sql)?.query_row([since], |row| row.get(0))?)

@@ -36,16 +36,32 @@ pub async fn observe(running: &Arc<Running>, work: Work) -> Result<Outcome, Stor
         return Ok(Outcome::Failed("nothing was claimed".into()));
     };
     let (session, number) = (work.session.clone(), first.prompt_number);
-    let place = running.read(move |database| turn_place(database, &session, number)).await?;
-    let settlement = match first.kind {
-        Kind::Observation => events(running, work, place).await?,
-        Kind::Summarize | Kind::Flush => close_turn(running, work, place).await?,
+    let place = running.database.read(move |database| turn_place(database, &session, number)).await?;
+    let made = match first.kind {
+        Kind::Observation => events(running, work, place).await,
+        Kind::Summarize | Kind::Flush => close_turn(running, work, place).await,
     };
-    Ok(Outcome::Settled(Box::new(settlement)))
+    match made {
+        Ok(settlement) => Ok(Outcome::Settled(Box::new(settlement))),
+        Err(Unmade::Stumbled(what)) => Ok(Outcome::Failed(format!("the rules stumbled over it: {what}"))),
+        Err(Unmade::Store(error)) => Err(error),
+    }
+}
+
+/// Why nothing could be made of it.
+enum Unmade {
+    Store(StoreError),
+    Stumbled(String),
+}
+
+impl From<StoreError> for Unmade {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
 }
 
 /// Observations of a batch of events.
-async fn events(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<Settlement, StoreError> {
+async fn events(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<Settlement, Unmade> {
     let mut settlement = begin(&work);
     let (session, last) = (work.session.clone(), work.rows.last().map_or(0, |row| row.id));
     let verbosity = running.config.compress.verbosity;
@@ -66,10 +82,11 @@ async fn events(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<
     if kept.is_empty() {
         return Ok(settlement);
     }
-    let marker = running.read(move |database| queue::closing_payload(database, &session, last)).await?;
+    let marker =
+        running.database.read(move |database| queue::closing_payload(database, &session, last)).await?;
     let closing = closing_message(marker.as_deref()).await;
     let turn = turn(place, closing, kept);
-    settlement.observations = blocking(move || observe_locally(&turn)).await;
+    settlement.observations = blocking(move || observe_locally(&turn)).await?;
     settlement.origin = local_origin();
     settlement.log.push(LogEntry {
         event_type: "observed",
@@ -81,12 +98,13 @@ async fn events(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<
 }
 
 /// A summary of the turn that a marker closes, if there was anything in it.
-async fn close_turn(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<Settlement, StoreError> {
+async fn close_turn(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<Settlement, Unmade> {
     let mut settlement = begin(&work);
     settlement.endings = work.rows.iter().map(|row| (row.id, Ending::Done)).collect();
     let Some(marker) = work.rows.into_iter().next() else { return Ok(settlement) };
     let (session, before) = (work.session.clone(), marker.id);
     let rows = running
+        .database
         .read(move |database| queue::turn_events(database, &session, before, MOST_EVENTS_OF_A_TURN))
         .await?;
     let closing = closing_message(marker.payload.as_deref()).await;
@@ -95,7 +113,7 @@ async fn close_turn(running: &Arc<Running>, work: Work, place: TurnPlace) -> Res
         return Ok(settlement);
     }
     let turn = turn(place, closing, rows.into_iter().map(turn_event).collect());
-    let summary = blocking(move || redacted::summary(local::summarize(&turn))).await;
+    let summary = blocking(move || redacted::summary(local::summarize(&turn))).await?;
     settlement.summary = Some(summary);
     settlement.origin = local_origin();
     Ok(settlement)
@@ -105,6 +123,7 @@ fn begin(work: &Work) -> Settlement {
     let numbers = work.rows.iter().filter_map(|row| row.prompt_number);
     Settlement {
         session: work.session.clone(),
+        claim: work.claim,
         prompt_number: numbers.max(),
         now: clock::now(),
         ..Settlement::default()
@@ -174,13 +193,10 @@ async fn closing_message(payload: Option<&str>) -> Option<String> {
         return Some(message.to_owned());
     }
     let path = payload.get("transcript_path")?.as_str()?.to_owned();
-    blocking(move || transcript::last_assistant_message(Path::new(&path))).await
+    blocking(move || transcript::last_assistant_message(Path::new(&path))).await.ok().flatten()
 }
 
 /// Work that takes the processor, away from the asynchronous thread.
-async fn blocking<T: Default + Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "the rules stumbled over an event");
-        T::default()
-    })
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Unmade> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Unmade::Stumbled(error.to_string()))
 }

@@ -1,0 +1,89 @@
+//! The end of a piece of work: its memory stored, or why there is none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::state::{Running, Shared};
+use super::{clock, observe};
+use crate::store::queue::{self, ClaimId, Ending, Work};
+use crate::store::{StoreError, memory};
+
+/// What was made is not thrown away because the disk is full for a moment.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// Makes memory of the work and stores it, or notes why not. An error concerns the database, not the work.
+pub async fn settle(shared: &Shared, running: &Arc<Running>, work: Work) -> Result<(), StoreError> {
+    let claim = work.claim;
+    let settlement = match observe::observe(running, work).await {
+        Ok(observe::Outcome::Settled(settlement)) => Arc::new(*settlement),
+        Ok(observe::Outcome::Failed(message)) => return fail(shared, running, claim, message).await,
+        Err(StoreError::Refused(error)) => return fail(shared, running, claim, error.to_string()).await,
+        Err(error) if error.passes() => return give_back(shared, running, claim).await,
+        Err(error) => return Err(error),
+    };
+    let store = || {
+        let settlement = settlement.clone();
+        running.database.write(move |database| memory::settle(database, &settlement))
+    };
+    match patiently(shared, store).await {
+        Ok(true) => {
+            let is_skipped = |(_, ending): &&(i64, Ending)| matches!(ending, Ending::Skipped(_));
+            let skipped = settlement.endings.iter().filter(is_skipped).count();
+            running.count_finished(settlement.endings.len() - skipped, skipped);
+        }
+        // Somebody took the work away; what was left of it waits again.
+        Ok(false) => shared.nudge.notify_one(),
+        Err(StoreError::Refused(error)) => return fail(shared, running, claim, error.to_string()).await,
+        Err(error) => return Err(error),
+    }
+    shared.note_settled();
+    Ok(())
+}
+
+/// Nothing could be made of it for now.
+async fn give_back(shared: &Shared, running: &Running, claim: ClaimId) -> Result<(), StoreError> {
+    let release = || running.database.write(move |database| queue::release(database, claim));
+    patiently(shared, release).await?;
+    shared.nudge.notify_one();
+    Ok(())
+}
+
+/// The rows themselves are at fault.
+async fn fail(shared: &Shared, running: &Running, claim: ClaimId, message: String) -> Result<(), StoreError> {
+    tracing::warn!(error = message, "an event could not be compressed");
+    let max_attempts = running.config.queue.max_attempts;
+    let note = || {
+        let message = message.clone();
+        running
+            .database
+            .write(move |database| queue::fail(database, claim, &message, max_attempts, clock::now()))
+    };
+    patiently(shared, note).await?;
+    running.forget_counts();
+    shared.note_settled();
+    shared.nudge.notify_one();
+    Ok(())
+}
+
+/// Tries again while the database cannot for a reason that passes. Whoever is impatient drops this.
+async fn patiently<T, F: Future<Output = Result<T, StoreError>>>(
+    shared: &Shared,
+    work: impl Fn() -> F,
+) -> Result<T, StoreError> {
+    let mut was_hindered = false;
+    loop {
+        match work().await {
+            Err(error) if error.passes() => {
+                shared.set_trouble(&format!("{}: {error}", shared.home.database().display()));
+                was_hindered = true;
+                tokio::time::sleep(TRY_AGAIN).await;
+            }
+            outcome => {
+                if was_hindered {
+                    shared.set_well();
+                }
+                return outcome;
+            }
+        }
+    }
+}
