@@ -60,43 +60,52 @@ pub enum ActivationError {
     },
 }
 
-impl Sockets {
-    /// What the service manager hands over, else sockets of our own. The caller holds the lock.
-    pub fn open(home: &Home) -> Result<Self, ActivationError> {
-        let given = Self::from_systemd().or_else(|| Self::from_launchd(home));
-        match given {
-            Some((Some(api), Some(nudge))) => Ok(Self { api, nudge, origin: Origin::Manager }),
-            // A manager that gives only one of them was set up by hand; the other can be our own.
-            Some((Some(api), None)) => Ok(Self {
-                api,
-                nudge: bind(&home.nudge_socket(), |path| UnixDatagram::bind(path))?,
-                origin: Origin::Manager,
-            }),
-            _ => Self::bind(home),
-        }
+/// What a service manager handed over. To be taken before the first thread starts, because it changes the environment, so
+/// that no child takes our sockets for its own.
+#[derive(Debug, Default)]
+pub struct Given {
+    api: Option<UnixListener>,
+    nudge: Option<UnixDatagram>,
+}
+
+impl Given {
+    /// Takes what systemd or launchd hold for us; nothing if we were started otherwise.
+    pub fn take() -> Self {
+        let given = Self::from_systemd();
+        if given.api.is_none() { Self::from_launchd().unwrap_or(given) } else { given }
     }
 
-    fn from_systemd() -> Option<(Option<UnixListener>, Option<UnixDatagram>)> {
-        let mut given = ListenFd::from_env();
-        let (mut api, mut nudge) = (None, None);
-        for index in 0..given.len() {
+    fn from_systemd() -> Self {
+        let mut listed = ListenFd::from_env();
+        let mut given = Self::default();
+        for index in 0..listed.len() {
             // Told apart by their kind: a `.socket` unit gives all of its sockets one name.
-            match given.take_unix_listener(index) {
-                Ok(Some(listener)) => api = Some(listener),
-                _ => nudge = given.take_unix_datagram(index).ok().flatten().or(nudge),
+            match listed.take_unix_listener(index) {
+                Ok(Some(listener)) => given.api = Some(listener),
+                _ => given.nudge = listed.take_unix_datagram(index).ok().flatten().or(given.nudge),
             }
         }
-        (given.len() > 0).then_some((api, nudge))
+        given
     }
 
     #[cfg(target_os = "macos")]
-    fn from_launchd(_home: &Home) -> Option<(Option<UnixListener>, Option<UnixDatagram>)> {
-        super::launchd::sockets()
+    fn from_launchd() -> Option<Self> {
+        super::launchd::sockets().map(|(api, nudge)| Self { api: Some(api), nudge })
     }
 
     #[cfg(not(target_os = "macos"))]
-    fn from_launchd(_home: &Home) -> Option<(Option<UnixListener>, Option<UnixDatagram>)> {
+    fn from_launchd() -> Option<Self> {
         None
+    }
+}
+
+impl Sockets {
+    /// What the service manager handed over, else sockets of our own. The caller holds the lock.
+    pub fn open(home: &Home, given: Given) -> Result<Self, ActivationError> {
+        let Some(api) = given.api else { return Self::bind(home) };
+        // A manager that gives only one of them was set up by hand; the other can be our own.
+        let nudge = given.nudge.map_or_else(|| bind_nudge(home), Ok)?;
+        Ok(Self { api, nudge, origin: Origin::Manager })
     }
 
     fn bind(home: &Home) -> Result<Self, ActivationError> {
@@ -107,10 +116,14 @@ impl Sockets {
         }
         Ok(Self {
             api: bind(&api, |path| UnixListener::bind(path))?,
-            nudge: bind(&home.nudge_socket(), |path| UnixDatagram::bind(path))?,
+            nudge: bind_nudge(home)?,
             origin: Origin::Own,
         })
     }
+}
+
+fn bind_nudge(home: &Home) -> Result<UnixDatagram, ActivationError> {
+    bind(&home.nudge_socket(), |path| UnixDatagram::bind(path))
 }
 
 /// Binds after removing what a worker that was killed left behind.

@@ -51,10 +51,8 @@ impl Lock {
                 Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(50)),
             }
         }
-        // For people and for `stop`; the lock itself needs no content.
-        file.set_len(0)?;
-        file.rewind()?;
-        writeln!(file, "{}", std::process::id())?;
+        // For people and for `stop`; the lock itself needs no content, and a full disk does not stop the worker.
+        let _ = note_pid(&mut file);
         Ok(Self { _file: file })
     }
 
@@ -66,6 +64,14 @@ impl Lock {
             _ => None,
         }
     }
+}
+
+fn note_pid(file: &mut File) -> io::Result<()> {
+    let line = format!("{}\n", std::process::id());
+    file.rewind()?;
+    // Over the old one, whose place on the disk is ours already.
+    file.write_all(line.as_bytes())?;
+    file.set_len(line.len().try_into().unwrap_or_default())
 }
 
 fn read_pid(file: &mut File) -> Option<u32> {

@@ -20,11 +20,12 @@ mod transcript;
 mod upkeep;
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::UnixDatagram;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 pub use signals::{Signal, signals};
 
@@ -38,6 +39,10 @@ use supervise::Supervisor;
 
 /// How often a degraded worker looks whether it was repaired.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// What is asked before the database is open waits so long, rather than being refused: opening takes milliseconds, and only
+/// a migration takes longer.
+const OPENING: Duration = Duration::from_secs(1);
 
 /// What ends or interrupts the service.
 pub type Signals = tokio::sync::mpsc::UnboundedReceiver<Signal>;
@@ -54,13 +59,18 @@ pub async fn run(
     let origin = sockets.origin;
     sockets.api.set_nonblocking(true)?;
     sockets.nudge.set_nonblocking(true)?;
-    let server =
-        tokio::spawn(http::serve(tokio::net::UnixListener::from_std(sockets.api)?, shared.clone(), stopped));
+    let api = tokio::net::UnixListener::from_std(sockets.api)?;
     let nudges = tokio::spawn(listen_for_nudges(UnixDatagram::from_std(sockets.nudge)?, shared.clone()));
     let supervisor = Supervisor::new();
-    supervisor.ready();
-    let stop_within = live(&shared, signals, &supervisor).await;
-    supervisor.stopping();
+    let (opened, first_opened) = oneshot::channel();
+    let served = shared.clone();
+    let server = tokio::spawn(async move {
+        let _ = tokio::time::timeout(OPENING, first_opened).await;
+        supervisor.ready();
+        http::serve(api, served, stopped).await;
+    });
+    let stop_within = live(&shared, signals, supervisor, opened).await;
+    supervisor.stopping(stop_within);
     nudges.abort();
     let _ = stop_accepting.send(true);
     // Requests under way are answered; what is not accepted yet waits in the manager's backlog for the next worker.
@@ -79,7 +89,7 @@ async fn listen_for_nudges(socket: UnixDatagram, shared: Arc<Shared>) {
         match socket.recv(&mut buffer).await {
             Ok(_) => shared.nudge.notify_one(),
             Err(error) => {
-                tracing::warn!(%error, "cannot receive nudges");
+                tracing::warn!(%error, "cannot receive nudges: {error}");
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         }
@@ -87,25 +97,39 @@ async fn listen_for_nudges(socket: UnixDatagram, shared: Arc<Shared>) {
 }
 
 /// Well or degraded, until it is told to stop. Returns how long the rest may take.
-async fn live(shared: &Arc<Shared>, mut signals: Signals, supervisor: &Supervisor) -> Duration {
-    let mut stop_within = Duration::from_secs(10);
+async fn live(
+    shared: &Arc<Shared>,
+    mut signals: Signals,
+    supervisor: Supervisor,
+    opened: oneshot::Sender<()>,
+) -> Duration {
+    let mut stop_within = Duration::from_secs(5);
+    let mut opened = Some(opened);
+    let mut is_degraded = false;
     loop {
-        let interruption = match Running::open(shared).await {
-            Ok(running) => {
+        let interruption = match open(shared, &mut signals, supervisor).await {
+            Some(Ok(running)) => {
                 let running = Arc::new(running);
-                stop_within = Duration::from_secs(running.config.worker.stop_s);
+                // The processor's drain takes the other half.
+                stop_within = Duration::from_secs(running.config.worker.stop_s) / 2;
+                // Requests are answered by the old one until this moment, and by the last one to the very end.
                 shared.set_running(running.clone());
-                let ended = processor::run(shared, &running, &mut signals, supervisor).await;
-                shared.clear_running();
-                ended
+                drop(opened.take());
+                if std::mem::take(&mut is_degraded) {
+                    tracing::info!("well again");
+                }
+                processor::run(shared, &running, &mut signals, &supervisor).await
             }
-            Err(trouble) => processor::Ended::Trouble(trouble.to_string()),
+            Some(Err(trouble)) => processor::Ended::Trouble(trouble.to_string()),
+            None => processor::Ended::Stop,
         };
         match interruption {
             processor::Ended::Stop => return stop_within,
             processor::Ended::Reload => tracing::info!("reloading the configuration"),
             processor::Ended::Trouble(reason) => {
+                is_degraded = true;
                 shared.degrade(&reason);
+                drop(opened.take());
                 supervisor.status(&format!("degraded: {reason}"));
                 if wait_for_repair(shared, &mut signals, supervisor).await {
                     return stop_within;
@@ -115,12 +139,39 @@ async fn live(shared: &Arc<Shared>, mut signals: Signals, supervisor: &Superviso
     }
 }
 
+/// Opens everything. Shows signs of life meanwhile, because a migration may take longer than the manager's patience; nothing
+/// if the worker shall stop.
+async fn open(
+    shared: &Shared,
+    signals: &mut Signals,
+    supervisor: Supervisor,
+) -> Option<Result<Running, Trouble>> {
+    loop {
+        let mut settings_are_old = false;
+        let mut opening = pin!(Running::open(shared));
+        let opened = loop {
+            tokio::select! {
+                biased;
+                opened = &mut opening => break opened,
+                signal = signals.recv() => match signal {
+                    Some(Signal::Reload) => settings_are_old = true,
+                    Some(Signal::Stop) | None => return None,
+                },
+                () = tokio::time::sleep(supervisor.at_most(LOOK_AGAIN)) => supervisor.alive(),
+            }
+        };
+        if !settings_are_old {
+            return Some(opened);
+        }
+    }
+}
+
 /// Waits a little before the next try. True if the worker shall stop.
-async fn wait_for_repair(shared: &Shared, signals: &mut Signals, supervisor: &Supervisor) -> bool {
+async fn wait_for_repair(shared: &Shared, signals: &mut Signals, supervisor: Supervisor) -> bool {
     supervisor.alive();
     tokio::select! {
         signal = signals.recv() => signal.is_none_or(|signal| signal == Signal::Stop),
-        () = tokio::time::sleep(LOOK_AGAIN) => false,
+        () = tokio::time::sleep(supervisor.at_most(LOOK_AGAIN)) => false,
         () = async {
             // A nudge may be the repair's first sign, but a storm of hooks must not become a storm of tries.
             shared.nudge.notified().await;

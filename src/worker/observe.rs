@@ -180,7 +180,7 @@ async fn closing_message(payload: Option<&str>) -> Option<String> {
 /// Work that takes the processor, away from the asynchronous thread.
 async fn blocking<T: Default + Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "the rules stumbled over an event");
+        tracing::error!(%error, "the rules stumbled over an event: {error}");
         T::default()
     })
 }

@@ -73,12 +73,15 @@ impl Processor {
                 Err(error) => return Ended::Trouble(self.describe(&error)),
             };
             self.report(supervisor).await;
-            let longest = supervisor.beat().map_or(SAFETY_NET, |beat| beat.min(SAFETY_NET));
+            let longest = supervisor.at_most(SAFETY_NET);
             tokio::select! {
                 biased;
                 signal = signals.recv() => match signal {
                     Some(Signal::Reload) => return Ended::Reload,
-                    Some(Signal::Stop) | None => return Ended::Stop,
+                    Some(Signal::Stop) | None => {
+                        supervisor.stopping(self.drain_within());
+                        return Ended::Stop;
+                    }
                 },
                 Some(finished) = self.tasks.join_next() => {
                     if let Err(error) = self.note_finished(finished) {
@@ -141,7 +144,7 @@ impl Processor {
             }
             // A panic takes no name with it: start over, which gives every claim back.
             Err(error) => {
-                tracing::error!(%error, "a piece of work died");
+                tracing::error!(%error, "a piece of work died: {error}");
                 Err(StoreError::Gone)
             }
         }
@@ -162,17 +165,23 @@ impl Processor {
 
     /// Gives back what was claimed, at no attempt.
     async fn stop(&mut self) {
-        let wait = Duration::from_secs(self.running.config.worker.stop_s) / 2;
-        let drained =
-            tokio::time::timeout(wait, async { while self.tasks.join_next().await.is_some() {} }).await;
+        let drained = tokio::time::timeout(self.drain_within(), async {
+            while self.tasks.join_next().await.is_some() {}
+        })
+        .await;
         if drained.is_ok() {
             return;
         }
         self.tasks.shutdown().await;
         let ids: Vec<i64> = self.under_way.drain().flat_map(|(_, (ids, _))| ids).collect();
         if let Err(error) = self.running.writer.run(move |database| queue::release(database, &ids)).await {
-            tracing::warn!(%error, "what was claimed comes back at the next start");
+            tracing::warn!(%error, "what was claimed comes back at the next start: {error}");
         }
+    }
+
+    /// The other half is the requests'.
+    fn drain_within(&self) -> Duration {
+        Duration::from_secs(self.running.config.worker.stop_s) / 2
     }
 
     fn describe(&self, error: &StoreError) -> String {
@@ -188,7 +197,7 @@ async fn settle(shared: &Shared, running: &Arc<Running>, work: Work) -> Result<(
         observe::Outcome::Settled(settlement) => *settlement,
         observe::Outcome::Failed(message) => {
             let max_attempts = running.config.queue.max_attempts;
-            tracing::warn!(error = message, "an event could not be compressed");
+            tracing::warn!(error = message, "an event could not be compressed: {message}");
             running
                 .writer
                 .run(move |database| queue::fail(database, &ids, &message, max_attempts, clock::now()))

@@ -13,7 +13,7 @@ pub async fn drain(home: &Home, writer: &Writer) -> Result<(), StoreError> {
     let waiting = match spool::waiting(home) {
         Ok(waiting) => waiting,
         Err(error) => {
-            tracing::warn!(%error, "the spool cannot be read");
+            tracing::warn!(%error, "the spool cannot be read: {error}");
             return Ok(());
         }
     };
@@ -32,7 +32,8 @@ pub async fn drain(home: &Home, writer: &Writer) -> Result<(), StoreError> {
 /// A file that stays is read again, which stores nothing twice.
 fn remove(path: &Path) {
     if let Err(error) = fs::remove_file(path) {
-        tracing::warn!(%error, ?path, "a spool file that was taken in cannot be removed");
+        let path = path.display();
+        tracing::warn!(%error, %path, "{path} was taken in and cannot be removed: {error}");
     }
 }
 
@@ -43,5 +44,6 @@ fn put_aside(home: &Home, path: &Path, error: &std::io::Error) {
         Some(target) => fs::rename(path, target),
         None => Ok(()),
     });
-    tracing::error!(%error, ?path, kept = moved.is_ok(), "a spool file holds no event");
+    let (path, kept) = (path.display(), moved.is_ok());
+    tracing::error!(%error, %path, kept, "{path} in the spool holds no event: {error}");
 }

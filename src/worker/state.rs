@@ -106,16 +106,11 @@ impl Shared {
         self.set_phase(Phase::Running(running));
     }
 
-    /// Between two states.
-    pub fn clear_running(&self) {
-        self.set_phase(Phase::Degraded("restarting".into()));
-    }
-
     /// Something is wrong; said in the journal when it is news.
     pub fn degrade(&self, reason: &str) {
         let is_news = !matches!(self.running(), Err(known) if known == reason);
         if is_news {
-            tracing::error!(reason, "degraded");
+            tracing::error!(reason, "degraded: {reason}");
         }
         self.set_phase(Phase::Degraded(reason.to_owned()));
     }

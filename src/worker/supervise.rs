@@ -5,20 +5,28 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 
 /// The service manager's side of our life.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Supervisor {
     watchdog: Option<Duration>,
 }
 
+/// So much longer than it allows itself may the end of the worker take, before the service manager makes an end of it.
+const MARGIN: Duration = Duration::from_secs(5);
+
 impl Supervisor {
     /// Reads what the manager expects.
     pub fn new() -> Self {
-        Self { watchdog: sd_notify::watchdog_enabled() }
+        Self { watchdog: sd_notify::watchdog_enabled().filter(|patience| !patience.is_zero()) }
     }
 
     /// How often [`Supervisor::alive`] must be said: twice within the manager's patience.
     pub fn beat(&self) -> Option<Duration> {
         self.watchdog.map(|patience| patience / 2)
+    }
+
+    /// The longest that one may wait before saying [`Supervisor::alive`], and no longer than this.
+    pub fn at_most(&self, longest: Duration) -> Duration {
+        self.beat().map_or(longest, |beat| beat.min(longest))
     }
 
     /// We serve.
@@ -28,7 +36,8 @@ impl Supervisor {
 
     /// One line for `systemctl status`.
     pub fn status(&self, text: &str) {
-        tell(&[NotifyState::Status(text)]);
+        // A second line would be taken for another message.
+        tell(&[NotifyState::Status(&text.replace('\n', " "))]);
     }
 
     /// Work really moves.
@@ -38,9 +47,11 @@ impl Supervisor {
         }
     }
 
-    /// We are about to end.
-    pub fn stopping(&self) {
-        tell(&[NotifyState::Stopping]);
+    /// We end, within this.
+    pub fn stopping(&self, within: Duration) {
+        // Whatever limit the unit has: it is the user's setting that counts.
+        let limit = u32::try_from(within.saturating_add(MARGIN).as_micros()).unwrap_or(u32::MAX);
+        tell(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(limit)]);
     }
 }
 

@@ -51,7 +51,7 @@ pub async fn serve(listener: UnixListener, shared: Arc<Shared>, mut stop: watch:
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     // Most likely too many open files: they will be fewer in a moment.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    tracing::warn!(%error, "cannot accept a connection: {error}");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
