@@ -10,3 +10,5 @@ mod hook_storm;
 mod llm;
 mod project_identity;
 mod sandbox;
+#[cfg(target_os = "linux")]
+mod systemd;
