@@ -3,7 +3,7 @@
 mod choosing;
 pub mod claude;
 mod cli;
-mod ends;
+pub mod ends;
 mod http;
 
 use claude_mem::llm::{Request, Tool};

@@ -14,8 +14,6 @@ use crate::sandbox::{Ran, run};
 pub const PLACE: &str = "/opt/claude-mem";
 /// This very program, inside.
 pub const TESTS: &str = "/opt/claude-mem/it";
-/// Set for tests that run inside.
-pub const INSIDE: &str = "CLAUDE_MEM_TEST_IS_INSIDE";
 
 const PROJECT: &str = env!("CARGO_MANIFEST_DIR");
 /// The script's word for "not on this machine".
@@ -75,7 +73,7 @@ impl Machine {
     /// Runs something as the user.
     pub fn user(&self, arguments: &[&str]) -> Ran {
         let mut command = script("user", self.state.path());
-        command.arg("env").arg(format!("{INSIDE}=1")).args(arguments);
+        command.args(arguments);
         run(command, b"")
     }
 

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use rustix::process::Pid;
 use serde_json::Value;
 
-use super::machine::{INSIDE, PLACE};
+use super::machine::{PLACE, TESTS};
 use crate::llm::claude::wait_until;
 use crate::sandbox::run;
 
@@ -26,18 +26,21 @@ pub struct Service {
 impl Service {
     /// Installs it and lets the socket listen. Nothing if this is not the machine that was booted for it.
     pub fn install() -> Option<Self> {
-        std::env::var_os(INSIDE)?;
+        if std::env::current_exe().unwrap() != Path::new(TESTS) {
+            eprintln!("SKIPPED: this is not the machine that was booted for it");
+            return None;
+        }
         let service = Self { home: std::env::var_os("HOME").unwrap().into() };
-        service.remove();
         fs::create_dir_all(service.home.join(".local/bin")).unwrap();
         for name in ["claude-mem", "claude-mem-hook"] {
             fs::copy(Path::new(PLACE).join(name), service.home.join(".local/bin").join(name)).unwrap();
         }
         fs::create_dir_all(service.units()).unwrap();
+        fs::create_dir_all(service.scratch()).unwrap();
         for name in [SERVICE, SOCKET] {
             fs::copy(packaged(name), service.units().join(name)).unwrap();
         }
-        service.systemctl(&["daemon-reload"]);
+        // It reads the units anew by itself.
         service.systemctl(&["enable", "--now", SOCKET]);
         Some(service)
     }
@@ -51,13 +54,9 @@ impl Service {
         self.home.join(".claude-mem")
     }
 
-    fn remove(&self) {
-        let _ = Command::new("systemctl").args(["--user", "stop", SOCKET, SERVICE]).output();
-        for place in [".config", ".claude-mem", ".local"] {
-            let _ = fs::remove_dir_all(self.home.join(place));
-        }
-        let _ = Command::new("systemctl").args(["--user", "daemon-reload"]).output();
-        let _ = Command::new("systemctl").args(["--user", "reset-failed"]).output();
+    /// For what tests and the programs that they make up write.
+    pub fn scratch(&self) -> PathBuf {
+        self.home.join("scratch")
     }
 
     /// `systemctl --user` with these arguments; what it prints.
@@ -195,7 +194,11 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.remove();
+        let _ = Command::new("systemctl").args(["--user", "disable", "--now", SOCKET, SERVICE]).output();
+        let _ = Command::new("systemctl").args(["--user", "reset-failed"]).output();
+        for place in [".config", ".local", ".claude-mem", "scratch"] {
+            let _ = fs::remove_dir_all(self.home.join(place));
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::super::machine::TESTS;
 use super::super::service::{SERVICE, Service};
 use crate::llm::claude::{answer, prints, wait_until, wait_until_gone};
+use crate::llm::ends::STUBBORN;
 
 /// Whether this system has what the drop-in needs: the test that its first lines name.
 fn has_user_namespaces() -> bool {
@@ -27,14 +28,13 @@ fn with_the_sandbox_it_works_and_writes_nothing_but_its_data() {
         return;
     }
     service.packaged_drop_in("sandbox.conf");
-    let may =
-        "ExecStartPost=/bin/sh -c 'touch %h/.claude-mem/inside && ! touch %h/outside && test -r %h/readable'";
-    service.drop_in("writes.conf", &format!("[Service]\n{may}\n"));
-    fs::write(service.home.join("readable"), "as transcripts are").unwrap();
+    let may = "touch %h/.claude-mem/inside && ! touch %h/scratch/outside && test -r %h/scratch/readable";
+    service.drop_in("writes.conf", &format!("[Service]\nExecStartPost=/bin/sh -c '{may}'\n"));
+    fs::write(service.scratch().join("readable"), "as transcripts are").unwrap();
     service.turn("in the sandbox");
     service.wait_until_remembered("in the sandbox");
     service.pid();
-    assert!(service.data().join("inside").exists() && !service.home.join("outside").exists());
+    assert!(service.data().join("inside").exists() && !service.scratch().join("outside").exists());
     // A reload is another process of the unit, in the same sandbox.
     service.systemctl(&["reload", SERVICE]);
     service.wait_for_message("reloading");
@@ -44,7 +44,7 @@ fn with_the_sandbox_it_works_and_writes_nothing_but_its_data() {
 /// Makes a service that asks `claude`, which does what the script says, with everything else as in the unit.
 fn ask_claude(service: &Service, script: &str) {
     let program = service.home.join(".local/bin/claude");
-    fs::write(&program, format!("#!/bin/sh\nD='{}'\n{script}\n", service.home.display())).unwrap();
+    fs::write(&program, format!("#!/bin/sh\nD='{}'\n{script}\n", service.scratch().display())).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let start = format!("{TESTS} --exact systemd::asks_claude --ignored --nocapture");
     service.drop_in(
@@ -71,20 +71,19 @@ fn each_way(test: impl Fn(&Service, &str)) {
 #[ignore = "runs inside the machine that another test boots"]
 fn claude_is_asked_outside_of_the_sandbox() {
     each_way(|service, way| {
-        // A client writes to the home, and runs code that it makes at run time.
+        // A client writes to the home, which the worker cannot.
         let script = "touch $D/written; cat /proc/self/cgroup >$D/cgroup; grep NoNewPrivs /proc/self/status >$D/rights";
         ask_claude(service, &format!("{script}\n{}", prints(&answer("{\"title\":\"x\"}"), 0)));
-        let read = |name: &str| fs::read_to_string(service.home.join(name)).unwrap_or_default();
+        let read = |name: &str| fs::read_to_string(service.scratch().join(name)).unwrap_or_default();
         wait_until("there is an answer", || service.data().join("answer").exists());
-        assert_eq!(read(".claude-mem/answer"), "{\"title\":\"x\"}", "{way}");
-        assert!(service.home.join("written").exists(), "{way}");
+        assert_eq!(read("../.claude-mem/answer"), "{\"title\":\"x\"}", "{way}");
+        assert!(service.scratch().join("written").exists(), "{way}");
         assert!(
             !read("cgroup").contains(SERVICE) && read("cgroup").contains("/run-"),
             "{way}: {}",
             read("cgroup")
         );
         assert!(read("rights").trim().ends_with('0'), "{way}: {}", read("rights"));
-        fs::remove_file(service.home.join("written")).unwrap();
     });
 }
 
@@ -92,12 +91,8 @@ fn claude_is_asked_outside_of_the_sandbox() {
 #[ignore = "runs inside the machine that another test boots"]
 fn no_claude_outlives_a_worker_that_is_killed() {
     each_way(|service, way| {
-        // Deaf to requests to end, and with a child of its own.
-        let script = "trap '' TERM\necho $$ >>$D/pids\nsh -c 'trap \"\" TERM; echo $$ >>'$D'/pids; \
-            while :; do sleep 1; done' &\nwhile :; do sleep 1; done";
-        let _ = fs::remove_file(service.home.join("pids"));
-        ask_claude(service, script);
-        let pids = || fs::read_to_string(service.home.join("pids")).unwrap_or_default();
+        ask_claude(service, STUBBORN);
+        let pids = || fs::read_to_string(service.scratch().join("pids")).unwrap_or_default();
         wait_until("claude runs", || pids().lines().count() == 2);
         let processes: Vec<_> =
             pids().lines().map(|line| Pid::from_raw(line.parse().unwrap()).unwrap()).collect();
