@@ -12,4 +12,6 @@ mod llm;
 mod project_identity;
 mod sandbox;
 mod service;
+#[cfg(target_os = "linux")]
+mod systemd;
 mod worker_life;
