@@ -98,7 +98,7 @@ impl Service {
             };
             match ended {
                 Ended::Stop => return,
-                Ended::Reload => tracing::info!("reading the configuration again"),
+                Ended::Reload => tracing::info!("reloading the configuration"),
                 Ended::Reopen => self.database = None,
                 Ended::Trouble(reason) => {
                     self.degrade(&reason);
@@ -159,7 +159,7 @@ impl Service {
                     self.shared.set_trouble("the database is being opened, or brought up to date");
                     self.serve();
                     self.supervisor.alive();
-                    patience = LOOK_AGAIN;
+                    patience = self.supervisor.at_most(LOOK_AGAIN);
                 }
             }
         }
@@ -183,7 +183,7 @@ impl Service {
         }
         tokio::select! {
             signal = self.signals.recv() => signal.is_none_or(|signal| signal == Signal::Stop),
-            () = tokio::time::sleep(LOOK_AGAIN) => false,
+            () = tokio::time::sleep(self.supervisor.at_most(LOOK_AGAIN)) => false,
             () = async {
                 self.shared.nudge.notified().await;
                 tokio::time::sleep(NUDGE_PAUSE).await;
