@@ -99,7 +99,7 @@ impl Rule {
         let mut redacted = String::new();
         let mut copied = 0;
         let mut replace = |secret: Range<usize>| {
-            redacted.push_str(&text[copied..secret.start]);
+            redacted.push_str(&text[copied..after_escape(text, secret.start)]);
             redacted.push_str(&self.replacement);
             copied = secret.end;
         };
@@ -191,6 +191,14 @@ pub(super) fn is_replacement(text: &str) -> bool {
 /// The word within a replacement is not a name: `[redacted:token]: …`
 fn is_inside_replacement(text: &str, at: usize) -> bool {
     text[..at].ends_with(MARK)
+}
+
+/// Behind the letter of an escaped line break, if that is what stands here: without it the JSON would be broken.
+fn after_escape(text: &str, start: usize) -> usize {
+    match (&text.as_bytes()[..start], &text.as_bytes()[start..]) {
+        ([.., b'\\'], [b'n' | b'r' | b't' | b'b' | b'f', ..]) => start + 1,
+        _ => start,
+    }
 }
 
 /// Whether the byte before `start` is of the same word: not so after an escaped line break (`\nsk-…` in JSON) or a

@@ -152,6 +152,19 @@ proptest! {
     }
 
     #[test]
+    fn a_json_document_stays_one(
+        texts in proptest::collection::vec(text_with_secrets(), 1..4),
+        number in any::<i64>(),
+        pretty in any::<bool>(),
+    ) {
+        let inner = serde_json::json!({ "password": number, "token": texts, "ok": true, "secret": null });
+        let document = serde_json::json!([inner, number, inner.to_string(), number, { "API_KEY": texts[0], "n": number }]);
+        let text = if pretty { serde_json::to_string_pretty(&document).unwrap() } else { document.to_string() };
+        let redacted = redact(&text);
+        prop_assert!(serde_json::from_str::<serde_json::Value>(&redacted).is_ok(), "{}\n{}", text, redacted);
+    }
+
+    #[test]
     fn any_text_is_survived(text in "\\PC{0,400}|(?s).{0,400}") {
         let once = redact(&text);
         prop_assert_eq!(redact(&once), once);

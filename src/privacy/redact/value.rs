@@ -145,6 +145,8 @@ fn quoted(text: &str, from: usize) -> Option<(Range<usize>, bool)> {
                 return Some((start..start + offset - backslashes.min(depth), true));
             }
             b'\n' => break,
+            // The string ends in which this quote stands: what follows is of another.
+            b'"' if quote != b'"' && ends_json_string(&bytes[start + offset + 1..]) => break,
             _ => backslashes = 0,
         }
     }
@@ -155,6 +157,11 @@ fn quoted(text: &str, from: usize) -> Option<(Range<usize>, bool)> {
     } else {
         (start..start + bare(head(text, start), false), false)
     })
+}
+
+fn ends_json_string(behind: &[u8]) -> bool {
+    let blanks = behind.iter().take(JUDGED).take_while(|byte| byte.is_ascii_whitespace()).count();
+    behind.get(blanks).is_none_or(|next| matches!(next, b',' | b':' | b']' | b'}'))
 }
 
 fn head(text: &str, from: usize) -> &str {
