@@ -13,17 +13,27 @@ fuzz_target!(|text: &str| {
     }
     if let Ok(SummaryAnswer::Summary(draft)) = parse::summary(text) {
         let texts = [&draft.summary, &draft.request, &draft.investigated, &draft.learned, &draft.completed];
-        texts.into_iter().chain([&draft.next_steps, &draft.notes]).flatten().for_each(|text| check_text(text));
-        [&draft.files_read, &draft.files_edited, &draft.key_decisions].into_iter().for_each(|list| check_list(list));
+        texts
+            .into_iter()
+            .chain([&draft.next_steps, &draft.notes])
+            .flatten()
+            .for_each(|text| check_text(text));
+        [&draft.files_read, &draft.files_edited, &draft.key_decisions]
+            .into_iter()
+            .for_each(|list| check_list(list));
     }
 });
 
 fn check(draft: &ObservationDraft) {
-    assert!(draft.title.is_some() || draft.summary.is_some() || draft.detail.is_some() || !draft.facts.is_empty());
+    assert!(
+        draft.title.is_some() || draft.summary.is_some() || draft.detail.is_some() || !draft.facts.is_empty()
+    );
     [&draft.title, &draft.summary, &draft.detail].into_iter().flatten().for_each(|text| check_text(text));
-    let lists = [&draft.facts, &draft.concepts, &draft.files_read, &draft.files_modified, &draft.functions_changed];
+    let lists =
+        [&draft.facts, &draft.concepts, &draft.files_read, &draft.files_modified, &draft.functions_changed];
     lists.into_iter().for_each(|list| check_list(list));
-    let is_type = |word: &String| ObservationType::ALL.iter().any(|kind| word.eq_ignore_ascii_case(kind.as_str()));
+    let is_type =
+        |word: &String| ObservationType::ALL.iter().any(|kind| word.eq_ignore_ascii_case(kind.as_str()));
     assert!(!draft.concepts.iter().any(is_type));
 }
 

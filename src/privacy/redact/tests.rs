@@ -143,7 +143,7 @@ fn text_with_secrets() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
     fn redacting_twice_is_redacting_once(text in text_with_secrets()) {
