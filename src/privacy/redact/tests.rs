@@ -111,6 +111,17 @@ fn no_rule_touches_what_any_rule_keeps() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+#[test]
+fn an_escape_in_front_of_a_secret_stays_whole() {
+    let key = invent("{b40}\n{b64}\n-----END RSA PRIVATE KEY-----");
+    for before in ["\u{0}", "\u{1b}", "\n", "\t", "\u{8}", "\u{1f}\u{0}"] {
+        let text = json(&format!("{before}{key}"));
+        assert_eq!(redact(&text), json(&format!("{before}[redacted:private-key]")));
+    }
+    let text = json(&invent("\u{0}{d8}:AA{a33}"));
+    assert_eq!(serde_json::from_str::<String>(&redact(&text)).unwrap(), "\u{0}[redacted:token]");
+}
+
 /// Pieces of which texts are made that look like secrets, like code, and like both.
 fn text_with_secrets() -> impl Strategy<Value = String> {
     let pieces: Vec<String> = examples()
