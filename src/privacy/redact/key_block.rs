@@ -61,7 +61,7 @@ fn after_headers(text: &str, from: usize) -> usize {
         if !NAMES.iter().any(|name| line.starts_with(name)) {
             return at;
         }
-        at = start + line.find(['\n', '\\']).unwrap_or(line.len());
+        at = start + line.find(['\n', '\\', '"']).unwrap_or(line.len());
     }
 }
 
