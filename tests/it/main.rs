@@ -8,6 +8,7 @@ mod hook_links;
 mod hook_payloads;
 mod hook_private;
 mod hook_storm;
+mod launchd;
 mod llm;
 mod project_identity;
 mod sandbox;
