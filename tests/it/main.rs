@@ -11,4 +11,7 @@ mod llm;
 mod project_identity;
 mod sandbox;
 mod service;
+mod worker_clients;
 mod worker_life;
+mod worker_routes;
+mod worker_storage;
