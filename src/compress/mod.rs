@@ -2,6 +2,7 @@
 
 pub mod local;
 pub mod parse;
+pub mod prompt;
 pub mod redacted;
 pub mod routine;
 mod seen_files;

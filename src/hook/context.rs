@@ -15,19 +15,37 @@ use crate::store;
 use crate::store::log::{LogEntry, log};
 use crate::wire::{HookOutput, HookSpecificOutput, MAX_CONTEXT_UNITS};
 
-/// Prints the context for the session that `event` starts, or nothing if there is none to give. `database` is there if
-/// the event went into it.
+/// Prints the context for the session that `event` starts, and what the user is to be told; nothing if there is neither.
+/// `database` is there if the event went into it.
 pub fn print(
     home: &Home,
     config: &Config,
     event: &Event,
     database: Option<Connection>,
-    output: impl Write,
+    mut output: impl Write,
 ) -> io::Result<()> {
-    let (Some(session), EventBody::Start { source }) = (&event.session, &event.body) else { return Ok(()) };
+    let notice = database.as_ref().and_then(|database| store::take_notice(database).ok().flatten());
+    let context = context_for(home, config, event, database).unwrap_or_default();
+    if context.is_empty() && notice.is_none() {
+        return Ok(());
+    }
+    let answer = HookOutput {
+        hook_specific_output: (!context.is_empty()).then(|| HookSpecificOutput {
+            hook_event_name: "SessionStart",
+            additional_context: within_units(&context, MAX_CONTEXT_UNITS),
+        }),
+        system_message: notice.as_deref(),
+    };
+    serde_json::to_writer(&mut output, &answer)?;
+    output.flush()
+}
+
+/// The worker's context or, if it does not answer in time, one that is built here.
+fn context_for(home: &Home, config: &Config, event: &Event, database: Option<Connection>) -> Option<String> {
+    let (Some(session), EventBody::Start { source }) = (&event.session, &event.body) else { return None };
     let source = source.as_deref();
     if !is_wanted(config, source) {
-        return Ok(());
+        return None;
     }
     let parameters = [
         ("project_path", session.project_path.as_str()),
@@ -36,15 +54,13 @@ pub fn print(
     ];
     let patience = Duration::from_millis(config.context.worker_timeout_ms);
     if let Some(text) = ask::context(&home.socket(), &parameters, patience) {
-        return print_text(&text, output);
+        return Some(text);
     }
-    let database = database.or_else(|| store::open_to_read(home, config.hook.busy_ms).ok());
-    let Some(database) = database else { return Ok(()) };
+    let database = database.or_else(|| store::open_to_read(home, config.hook.busy_ms).ok())?;
     let budget = usize::try_from(config.context.budget).unwrap_or(usize::MAX);
     let began = Instant::now();
     let built = build(&database, session, budget, event.at);
     let build_ms = began.elapsed().as_secs_f64() * 1000.0;
-    print_text(&built.text, output)?;
     let entry = LogEntry {
         event_type: "context",
         session: Some(session.id.clone()),
@@ -56,7 +72,7 @@ pub fn print(
     // Best effort: nobody waits for a log.
     let _ = database.busy_timeout(Duration::ZERO);
     let _ = log(&database, &entry, event.at);
-    Ok(())
+    Some(built.text)
 }
 
 fn build(database: &Connection, session: &SessionStamp, budget: usize, now: Millis) -> context::Context {
@@ -68,18 +84,6 @@ fn build(database: &Connection, session: &SessionStamp, budget: usize, now: Mill
         budget,
     };
     context::build(database, &request)
-}
-
-fn print_text(text: &str, mut output: impl Write) -> io::Result<()> {
-    if text.is_empty() {
-        return Ok(());
-    }
-    let additional_context = within_units(text, MAX_CONTEXT_UNITS);
-    let answer = HookOutput {
-        hook_specific_output: HookSpecificOutput { hook_event_name: "SessionStart", additional_context },
-    };
-    serde_json::to_writer(&mut output, &answer)?;
-    output.flush()
 }
 
 /// A source that we do not know is a new way to start, and wants its context like any other.

@@ -115,6 +115,11 @@ pub fn accept(
     event::accept(verb, &Input { bytes: payload, raw_bytes }, now, config, environment)
 }
 
+/// Tells the worker to look at the queue, if there is one.
+pub fn nudge(home: &Home) {
+    nudge::send(home);
+}
+
 /// Puts the event into the database, which is returned, else into the spool, else counts it as dropped.
 fn keep(
     home: &Home,

@@ -10,6 +10,8 @@ pub mod memory;
 mod pool;
 #[cfg(feature = "service")]
 pub mod queue;
+#[cfg(feature = "service")]
+pub mod queue_admin;
 mod schema;
 pub mod sessions;
 #[cfg(feature = "service")]
@@ -22,7 +24,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
 #[cfg(feature = "service")]
 pub use capture::record_all;
-pub use capture::{Recorded, note_ignored_setting, record};
+pub use capture::{Recorded, note_ignored_setting, record, take_notice};
 #[cfg(feature = "service")]
 pub use pool::{Readers, open_for_worker, open_readers};
 pub use schema::{CURRENT as SCHEMA_VERSION, Version};

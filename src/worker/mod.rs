@@ -1,10 +1,11 @@
 //! The service: a long-lived worker behind two sockets, which turns the queue into memory.
 //!
 //! It degrades rather than exits: whatever is wrong with the settings or the database is said in `/api/health` and the
-//! journal, and tried again until it is repaired. What it does while it is well is in [`processor`].
+//! journal, and tried again until it is repaired. What it does while it is well is in `processor`.
 
 pub mod activation;
-mod clock;
+pub mod clock;
+mod compressor;
 mod database;
 mod doors;
 mod http;
@@ -31,6 +32,7 @@ use crate::config::{Config, ConfigError, Environment};
 use crate::paths::Home;
 use crate::store::StoreError;
 use activation::Sockets;
+use compressor::Compressor;
 use database::Database;
 use doors::Doors;
 use lock::Lock;
@@ -134,7 +136,8 @@ impl Service {
             None => self.open_database().await?,
         };
         self.database = Some(database.clone());
-        Ok(Running::new(config, database))
+        let compressor = Compressor::new(&self.shared, &config);
+        Ok(Running::new(config, database, compressor))
     }
 
     async fn open_database(&mut self) -> Result<Database, Ended> {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::doors::Doors;
-use super::settle::settle;
+use super::settle::{Settled, settle};
 use super::signals::Signal;
 use super::state::{Running, Shared};
 use super::supervise::Supervisor;
@@ -59,6 +59,7 @@ pub async fn run(shared: &Arc<Shared>, running: &Arc<Running>, around: Surroundi
         under_way: HashMap::new(),
         tasks: JoinSet::new(),
         last: None,
+        hold_until: None,
         upkeep: upkeep::Schedule::default(),
         is_hindered: true,
         reported: None,
@@ -79,9 +80,11 @@ struct Processor {
     running: Arc<Running>,
     /// What is claimed, by session.
     under_way: HashMap<SessionId, UnderWay>,
-    tasks: JoinSet<(SessionId, Result<(), StoreError>)>,
+    tasks: JoinSet<(SessionId, Result<Settled, StoreError>)>,
     /// The session that had its turn last.
     last: Option<SessionId>,
+    /// Nothing is claimed before this: the provider is in trouble.
+    hold_until: Option<Millis>,
     upkeep: upkeep::Schedule,
     /// The last look at the queue failed, or there was none yet.
     is_hindered: bool,
@@ -142,6 +145,10 @@ impl Processor {
     }
 
     async fn claim_all(&mut self) -> Result<Option<Millis>, StoreError> {
+        if let Some(until) = self.hold_until.filter(|until| *until > clock::now()) {
+            return Ok(Some(until));
+        }
+        self.hold_until = None;
         let concurrency = usize::try_from(self.running.config.worker.concurrency).unwrap_or(usize::MAX);
         while self.under_way.len() < concurrency {
             match self.claim().await? {
@@ -177,11 +184,15 @@ impl Processor {
 
     fn note_finished(
         &mut self,
-        finished: Result<(SessionId, Result<(), StoreError>), tokio::task::JoinError>,
+        finished: Result<(SessionId, Result<Settled, StoreError>), tokio::task::JoinError>,
     ) -> Result<(), StoreError> {
         match finished {
-            Ok((session, Ok(()))) => {
+            Ok((session, Ok(settled))) => {
                 self.under_way.remove(&session);
+                if let Settled::NotBefore(time) = settled {
+                    self.hold_until = Some(time);
+                    self.running.compressor.look_again(&self.shared, &self.running.config);
+                }
                 Ok(())
             }
             // Its claim is still under way, and given back with the others.
@@ -243,7 +254,7 @@ impl Processor {
         let patience = Duration::from_secs(self.running.config.worker.stop_s) / 2;
         let drain = async {
             while let Some(finished) = self.tasks.join_next().await {
-                if let Ok((session, Ok(()))) = finished {
+                if let Ok((session, Ok(_))) = finished {
                     self.under_way.remove(&session);
                 }
             }

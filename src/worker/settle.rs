@@ -5,19 +5,38 @@ use std::time::Duration;
 
 use super::state::{Running, Shared};
 use super::{clock, observe};
+use crate::model::Millis;
+use crate::store::log::LogEntry;
 use crate::store::queue::{self, ClaimId, Ending, Work};
 use crate::store::{StoreError, memory};
 
 /// What was made is not thrown away because the disk is full for a moment.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
+/// What became of a piece of work.
+#[derive(Debug)]
+pub enum Settled {
+    /// It is dealt with.
+    Dealt,
+    /// It was given back, and nothing of its kind is worth trying before this.
+    NotBefore(Millis),
+}
+
 /// Makes memory of the work and stores it, or notes why not. An error concerns the database, not the work.
-pub async fn settle(shared: &Shared, running: &Arc<Running>, work: Work) -> Result<(), StoreError> {
+pub async fn settle(shared: &Shared, running: &Arc<Running>, work: Work) -> Result<Settled, StoreError> {
     let claim = work.claim;
     let settlement = match observe::observe(running, work).await {
         Ok(observe::Outcome::Settled(settlement)) => Arc::new(*settlement),
-        Ok(observe::Outcome::Failed(message)) => return fail(shared, running, claim, message).await,
-        Err(StoreError::Refused(error)) => return fail(shared, running, claim, error.to_string()).await,
+        Ok(observe::Outcome::Failed(message, entries)) => {
+            return fail(shared, running, claim, message, entries).await;
+        }
+        Ok(observe::Outcome::Postponed(time)) => {
+            give_back(shared, running, claim).await?;
+            return Ok(Settled::NotBefore(time));
+        }
+        Err(StoreError::Refused(error)) => {
+            return fail(shared, running, claim, error.to_string(), Vec::new()).await;
+        }
         Err(error) if error.passes() => return give_back(shared, running, claim).await,
         Err(error) => return Err(error),
     };
@@ -33,36 +52,46 @@ pub async fn settle(shared: &Shared, running: &Arc<Running>, work: Work) -> Resu
         }
         // Somebody took the work away; what was left of it waits again.
         Ok(false) => shared.nudge.notify_one(),
-        Err(StoreError::Refused(error)) => return fail(shared, running, claim, error.to_string()).await,
+        // The model was paid all the same.
+        Err(StoreError::Refused(error)) => {
+            let entries = settlement.log.clone();
+            return fail(shared, running, claim, error.to_string(), entries).await;
+        }
         Err(error) => return Err(error),
     }
     shared.note_settled();
-    Ok(())
+    Ok(Settled::Dealt)
 }
 
 /// Nothing could be made of it for now.
-async fn give_back(shared: &Shared, running: &Running, claim: ClaimId) -> Result<(), StoreError> {
+async fn give_back(shared: &Shared, running: &Running, claim: ClaimId) -> Result<Settled, StoreError> {
     let release = || running.database.write(move |database| queue::release(database, claim));
     patiently(shared, release).await?;
     shared.nudge.notify_one();
-    Ok(())
+    Ok(Settled::Dealt)
 }
 
 /// The rows themselves are at fault.
-async fn fail(shared: &Shared, running: &Running, claim: ClaimId, message: String) -> Result<(), StoreError> {
+async fn fail(
+    shared: &Shared,
+    running: &Running,
+    claim: ClaimId,
+    message: String,
+    entries: Vec<LogEntry>,
+) -> Result<Settled, StoreError> {
     tracing::warn!(error = message, "an event could not be compressed");
     let max_attempts = running.config.queue.max_attempts;
     let note = || {
-        let message = message.clone();
-        running
-            .database
-            .write(move |database| queue::fail(database, claim, &message, max_attempts, clock::now()))
+        let (message, entries) = (message.clone(), entries.clone());
+        running.database.write(move |database| {
+            queue::fail(database, claim, &message, max_attempts, &entries, clock::now())
+        })
     };
     patiently(shared, note).await?;
     running.forget_counts();
     shared.note_settled();
     shared.nudge.notify_one();
-    Ok(())
+    Ok(Settled::Dealt)
 }
 
 /// Tries again while the database cannot for a reason that passes. Whoever is impatient drops this.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use super::clock;
+use super::compressor::Compressor;
 use super::database::Database;
 use crate::compress::routine::SeenFiles;
 use crate::config::{Config, Environment};
@@ -43,6 +44,8 @@ pub struct Running {
     pub config: Config,
     /// The database.
     pub database: Database,
+    /// Who compresses.
+    pub compressor: Compressor,
     finished: Mutex<FinishedCounts>,
     seen: Mutex<HashMap<SessionId, (Instant, SeenFiles)>>,
 }
@@ -136,14 +139,9 @@ pub struct ProviderHealth {
 }
 
 impl Running {
-    /// Who compresses.
-    pub fn provider(&self) -> ProviderHealth {
-        ProviderHealth { name: "local", breaker: "closed", problem: None }
-    }
-
     /// With nothing counted yet.
-    pub fn new(config: Config, database: Database) -> Self {
-        Self { config, database, finished: Mutex::default(), seen: Mutex::default() }
+    pub fn new(config: Config, database: Database, compressor: Compressor) -> Self {
+        Self { config, database, compressor, finished: Mutex::default(), seen: Mutex::default() }
     }
 
     /// Does something with what a session has read so far.

@@ -217,13 +217,25 @@ pub(super) fn unrepaired<'s>(steps: &[&'s Step<'s>]) -> Vec<&'s Command> {
     let mut open: Vec<&Command> = Vec::new();
     for (at, step) in steps.iter().enumerate() {
         let Some(broken) = step.command().filter(|command| command.is_failure()) else { continue };
-        let mended = steps[at + 1..].iter().any(|later| is_mended_by(broken, step, later));
+        let settled =
+            |later: &&Step<'_>| is_mended_by(broken, step, later) || settles_conflict(broken, later);
+        let mended = steps[at + 1..].iter().any(settled);
         open.retain(|known| known.key != broken.key);
         if !mended {
             open.push(broken);
         }
     }
     open
+}
+
+/// A merge that stopped at a conflict is not broken once it is committed.
+fn settles_conflict(broken: &Command, later: &Step<'_>) -> bool {
+    let merges = matches!(
+        broken.key.as_str(),
+        "git merge" | "git rebase" | "git pull" | "git cherry-pick" | "git revert"
+    );
+    let goes_on = |command: &Command| !command.commits.is_empty() || command.line.contains("--continue");
+    merges && later.command().is_some_and(goes_on)
 }
 
 fn merge_surplus(units: &mut Vec<Unit<'_>>) {

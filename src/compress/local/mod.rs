@@ -73,7 +73,10 @@ pub fn observe(turn: &Turn) -> Vec<LocalObservation> {
 }
 
 fn observation(unit: &Unit<'_>, said: &Said<'_>, alone: bool) -> LocalObservation {
-    let telling = Telling::of(unit, said, alone);
+    let mut telling = Telling::of(unit, said, alone);
+    if unit.role == Role::Exploration && title::reports_work(&telling) {
+        telling.role = Role::Operation;
+    }
     let title = title::title(&telling);
     let draft = ObservationDraft {
         kind: kind::kind(&telling, &title),

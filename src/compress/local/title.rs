@@ -4,6 +4,7 @@
 use super::events::Act;
 use super::grouping::Role;
 use super::kind::conventional;
+use super::programs::Purpose;
 use super::prose::{Sentence, decisions, is_continuation, is_english};
 use super::telling::{Telling, mentions};
 use super::text::{capitalised, each, shorten, uncapitalised, width};
@@ -47,8 +48,9 @@ pub(super) fn title(telling: &Telling<'_>) -> Title {
             .or_else(|| by_rename(telling))
             .or_else(|| by_report(telling))
             .or_else(|| by_wish(telling))
+            .or_else(|| by_statement(telling, |said| each(" now| no longer").any(|word| said.contains(word))))
             .or_else(|| by_swap(&telling.edits))
-            .or_else(|| by_statement(telling)),
+            .or_else(|| by_statement(telling, |_| true)),
         Role::Repair => by_commit(telling)
             .or_else(|| by_repair_report(telling))
             .or_else(|| by_specific_wish(telling))
@@ -85,6 +87,11 @@ fn by_report(telling: &Telling<'_>) -> Option<Title> {
     report(telling, |kind| {
         !matches!(kind, None | Some(ObservationType::Discovery | ObservationType::Decision))
     })
+}
+
+/// Whether commands were run of which the closing message tells as of work: a deployment rather than a look.
+pub(super) fn reports_work(telling: &Telling<'_>) -> bool {
+    telling.commands.iter().any(|command| command.purpose == Purpose::Run) && by_report(telling).is_some()
 }
 
 fn by_repair_report(telling: &Telling<'_>) -> Option<Title> {
@@ -169,9 +176,10 @@ fn is_really_foreign(text: &str) -> bool {
 }
 
 /// What was edited and what the closing message says about it: "Change config.c: negative ages are rejected now".
-fn by_statement(telling: &Telling<'_>) -> Option<Title> {
+fn by_statement(telling: &Telling<'_>, wanted: impl Fn(&str) -> bool) -> Option<Title> {
     let edited = by_files(&telling.edits)?;
-    let sentence = telling.closing.iter().take(2).find(|sentence| is_statement(&sentence.text))?;
+    let mut first = telling.closing.iter().take(2);
+    let sentence = first.find(|sentence| is_statement(&sentence.text) && wanted(&sentence.text))?;
     let room = TITLE_COLUMNS.checked_sub(width(&edited) + 2)?;
     let said = clause_within(&sentence.text, room);
     let said = in_sentence(telling, said.trim_end_matches('.'));
@@ -228,7 +236,9 @@ fn by_exploration(telling: &Telling<'_>) -> Option<Title> {
 
 /// "Find that …", of the closing message's first statement.
 fn by_finding(telling: &Telling<'_>) -> Option<Title> {
-    telling.closing.iter().take(3).find_map(|sentence| {
+    // An item of a list is often only a name.
+    let whole = |sentence: &&&Sentence| !sentence.item || sentence.text.ends_with('.');
+    telling.closing.iter().filter(whole).take(3).find_map(|sentence| {
         let text = sentence.text.trim_end_matches('.');
         let text = each("Yes, |No, |Yes. |No. |Yes — |No — ")
             .find_map(|start| text.strip_prefix(start))
