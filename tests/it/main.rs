@@ -13,6 +13,8 @@ mod project_identity;
 mod sandbox;
 mod service;
 mod worker_clients;
+mod worker_context;
 mod worker_life;
+mod worker_queue;
 mod worker_routes;
 mod worker_storage;
