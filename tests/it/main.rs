@@ -18,3 +18,4 @@ mod worker_life;
 mod worker_queue;
 mod worker_routes;
 mod worker_storage;
+mod worker_storm;
