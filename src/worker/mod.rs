@@ -14,6 +14,7 @@ mod launchd;
 pub mod lock;
 mod observe;
 mod processor;
+mod seen;
 mod settle;
 mod signals;
 mod spooled;

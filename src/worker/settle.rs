@@ -49,6 +49,7 @@ pub async fn settle(shared: &Shared, running: &Arc<Running>, work: Work) -> Resu
             let is_skipped = |(_, ending): &&(i64, Ending)| matches!(ending, Ending::Skipped(_));
             let skipped = settlement.endings.iter().filter(is_skipped).count();
             running.count_finished(settlement.endings.len() - skipped, skipped);
+            running.seen.confirm(&settlement.session);
         }
         // Somebody took the work away; what was left of it waits again.
         Ok(false) => shared.nudge.notify_one(),

@@ -15,4 +15,10 @@ mod sandbox;
 mod service;
 #[cfg(target_os = "linux")]
 mod systemd;
+mod worker_clients;
+mod worker_context;
 mod worker_life;
+mod worker_queue;
+mod worker_routes;
+mod worker_storage;
+mod worker_storm;
