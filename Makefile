@@ -41,7 +41,7 @@ check: ## Format, lints and documentation
 
 .PHONY: test
 test: check ## Everything that must hold
-	@if $(CARGO) nextest --version >/dev/null 2>&1; then $(CARGO) nextest run --locked; else $(CARGO) test --locked; fi
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then $(CARGO) nextest run --locked --profile full; else $(CARGO) test --locked; fi
 
 .PHONY: test-systemd
 test-systemd: ## Only the service on a real systemd (as root; says why where it cannot)

@@ -78,7 +78,12 @@ impl Bench {
         let began = Instant::now();
         let worker = Worker(command.spawn().unwrap());
         let mut buffer = [0; 256];
-        while !buffer[..manager.recv(&mut buffer).unwrap()].starts_with(b"READY=1") {}
+        loop {
+            let length = manager.recv(&mut buffer).unwrap();
+            if buffer[..length].starts_with(b"READY=1") {
+                break;
+            }
+        }
         (worker, began.elapsed().as_secs_f64() * 1000.0)
     }
 
