@@ -77,8 +77,10 @@ impl Bench {
         command.arg("worker").env("NOTIFY_SOCKET", &place).envs(settings.iter().copied());
         let began = Instant::now();
         let worker = Worker(command.spawn().unwrap());
-        let mut buffer = [0; 256];
-        while !buffer[..manager.recv(&mut buffer).unwrap()].starts_with(b"READY=1") {}
+        let mut word = [0; 7];
+        while word != *b"READY=1" {
+            manager.recv(&mut word).unwrap();
+        }
         (worker, began.elapsed().as_secs_f64() * 1000.0)
     }
 
@@ -116,11 +118,7 @@ impl Bench {
         table.figure("worker: PSS when idle", format!("{:.1} MB", pss_mb(&worker)), "≤ 8 MB");
         let (cpu, wakes) = (cpu_ms(&worker), switches(&worker));
         std::thread::sleep(Duration::from_secs(60));
-        table.figure(
-            "worker: CPU in 60 idle seconds",
-            format!("{:.2} ms", cpu_ms(&worker) - cpu),
-            "≤ 10 ms",
-        );
+        table.figure("worker: CPU in 60 idle seconds", format!("{:.2} ms", cpu_ms(&worker) - cpu), "≤ 10 ms");
         let wakes = switches(&worker) - wakes;
         table.figure("worker: context switches in 60 idle seconds", wakes.to_string(), "one wake-up");
     }
@@ -148,10 +146,15 @@ impl Bench {
         let database = self.database();
         let sql = "SELECT finished_at - created_at FROM pending_queue WHERE tool_use_id LIKE 'latency-%'";
         let mut statement = database.prepare(sql).unwrap();
-        let mut times: Vec<f64> = statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        let mut times: Vec<f64> =
+            statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
         let p50 = median(&mut times);
         let p99 = times[times.len() * 99 / 100];
-        table.figure("worker: hook's start to claim, p50 / p99", format!("{p50:.0} / {p99:.0} ms"), "≤ 5 / ≤ 50 ms");
+        table.figure(
+            "worker: hook's start to claim, p50 / p99",
+            format!("{p50:.0} / {p99:.0} ms"),
+            "≤ 5 / ≤ 50 ms",
+        );
     }
 
     /// What a worker that hangs, or is dead, costs a hook.
@@ -172,7 +175,12 @@ impl Bench {
         }
         let live = median(&mut live);
         table.time("save, the worker hangs (baseline: it lives)", live, median(&mut hanging), "≤ 50 ms more");
-        table.time("save, the worker is dead (baseline: it lives)", live, median(&mut dead), "as with a live one");
+        table.time(
+            "save, the worker is dead (baseline: it lives)",
+            live,
+            median(&mut dead),
+            "as with a live one",
+        );
     }
 
     fn throughput(&self, table: &mut Table) {
@@ -197,7 +205,11 @@ impl Bench {
             self.get(target);
             let mut times: Vec<f64> = (0..500).map(|_| self.get(target)).collect();
             let time = format!("{:.2} ms", median(&mut times));
-            table.figure(&format!("worker: {what}, p50 over the socket, 1,000,000 finished rows"), time, "≤ 1 ms");
+            table.figure(
+                &format!("worker: {what}, p50 over the socket, 1,000,000 finished rows"),
+                time,
+                "≤ 1 ms",
+            );
         }
     }
 
@@ -221,7 +233,11 @@ impl Bench {
                        VALUES (?1, 'bench', '/bench', unixepoch() * 1000, unixepoch() * 1000, 1)";
             transaction.prepare_cached(sql).unwrap().execute([&session]).unwrap();
             let (kind, tool, payload) = if row % 20 == 19 {
-                ("summarize", None, json!({"last_assistant_message": "Replaced the tree by a walk over tokens."}))
+                (
+                    "summarize",
+                    None,
+                    json!({"last_assistant_message": "Replaced the tree by a walk over tokens."}),
+                )
             } else {
                 event(row)
             };
@@ -310,7 +326,8 @@ fn pss_mb(worker: &Worker) -> f64 {
 
 /// Over all threads, more finely than the clock's ticks.
 fn cpu_ms(worker: &Worker) -> f64 {
-    let nanos = |text: String| text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0);
+    let nanos =
+        |text: String| text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0);
     of_threads(worker, "schedstat").map(nanos).sum::<f64>() / 1e6
 }
 

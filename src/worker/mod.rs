@@ -179,7 +179,7 @@ impl Service {
     async fn wait_for_repair(&mut self) -> bool {
         self.supervisor.alive();
         if let Err(error) = self.doors.look_after(&self.shared.home) {
-            tracing::error!(%error, "this worker is not wanted any more");
+            tracing::error!(%error, "this worker is not wanted any more: {error}");
             return true;
         }
         tokio::select! {

@@ -80,7 +80,7 @@ async fn fail(
     message: String,
     entries: Vec<LogEntry>,
 ) -> Result<Settled, StoreError> {
-    tracing::warn!(error = message, "an event could not be compressed");
+    tracing::warn!(error = message, "an event could not be compressed: {message}");
     let max_attempts = running.config.queue.max_attempts;
     let note = || {
         let (message, entries) = (message.clone(), entries.clone());

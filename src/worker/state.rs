@@ -96,7 +96,7 @@ impl Shared {
     pub fn set_trouble(&self, reason: &str) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         if trouble.as_deref() != Some(reason) {
-            tracing::error!(reason, "degraded");
+            tracing::error!(reason, "degraded: {reason}");
             *trouble = Some(reason.to_owned());
         }
     }
@@ -105,7 +105,7 @@ impl Shared {
     pub fn set_well(&self) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(reason) = trouble.take() {
-            tracing::info!(after = reason, "well");
+            tracing::info!(after = reason, "well again");
         }
     }
 

@@ -12,6 +12,8 @@ mod llm;
 mod project_identity;
 mod sandbox;
 mod service;
+#[cfg(target_os = "linux")]
+mod systemd;
 mod worker_clients;
 mod worker_context;
 mod worker_life;
