@@ -77,12 +77,9 @@ impl Bench {
         command.arg("worker").env("NOTIFY_SOCKET", &place).envs(settings.iter().copied());
         let began = Instant::now();
         let worker = Worker(command.spawn().unwrap());
-        let mut buffer = [0; 256];
-        loop {
-            let length = manager.recv(&mut buffer).unwrap();
-            if buffer[..length].starts_with(b"READY=1") {
-                break;
-            }
+        let mut word = [0; 7];
+        while word != *b"READY=1" {
+            manager.recv(&mut word).unwrap();
         }
         (worker, began.elapsed().as_secs_f64() * 1000.0)
     }

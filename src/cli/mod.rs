@@ -53,7 +53,9 @@ pub fn run(arguments: &Arguments, environment: Environment) -> ExitCode {
 fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<ExitCode> {
     let home = Home::locate(environment.mem_home.clone(), environment.user_home.clone())?;
     match &arguments.command {
-        Command::Worker(_) => worker::run(home, environment).context("the worker cannot run"),
+        Command::Worker(arguments) => {
+            worker::run(home, environment, arguments).context("the worker cannot run")
+        }
         Command::Start(_) => start::start(&home),
         Command::Stop(_) => start::stop(&home),
         Command::Status(arguments) => start::status(&home, arguments),

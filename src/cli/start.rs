@@ -37,23 +37,21 @@ pub fn start(home: &Home) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let program = std::env::current_exe().context("cannot find this program")?;
-    // A session of its own, so that closing the terminal does not end it.
-    let mut worker = Command::new("setsid");
-    worker
-        .arg("--fork")
-        .arg(program)
-        .arg("worker")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    worker.current_dir("/").status().context("cannot start the service")?;
+    let mut worker = Command::new(program);
+    worker.args(["worker", "--detach"]).current_dir("/");
+    worker.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut worker = worker.spawn().context("cannot start the service")?;
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
         if let Ok(health) = client::get(&home.socket(), "/api/health") {
             println!("The service runs (pid {}).", health["pid"]);
             return Ok(ExitCode::SUCCESS);
         }
-        std::thread::sleep(Duration::from_millis(50));
+        // It may have ended because another one was faster.
+        if worker.try_wait()?.is_some() && Lock::holder(home).is_none() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
     bail!("the service did not start; `claude-mem worker` in the foreground tells why");
 }

@@ -21,9 +21,16 @@ use crate::worker::{self, signals};
 /// settings.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  claude-mem worker")]
-pub struct Arguments {}
+pub struct Arguments {
+    /// Leave the terminal's session first, so that its end is not ours
+    #[arg(long, hide = true)]
+    pub detach: bool,
+}
 
-pub fn run(home: Home, environment: Environment) -> anyhow::Result<ExitCode> {
+pub fn run(home: Home, environment: Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if arguments.detach {
+        rustix::process::setsid()?;
+    }
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let given = Given::take();
     start_log();

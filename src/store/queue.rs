@@ -134,24 +134,25 @@ struct Head {
 }
 
 /// Claims the next work that is ready, of a session after `after` in a ring, so that each has its turn. Sessions in
-/// `busy` have work under way.
+/// `busy` have work under way. Looking takes no lock that a hook would have to wait for; there is only one who claims.
 pub fn claim(
-    database: &mut Connection,
+    database: &Connection,
     rules: &ClaimRules,
     after: Option<&SessionId>,
     busy: &HashSet<SessionId>,
 ) -> Result<Claim, StoreError> {
-    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut wake_at: Option<Millis> = None;
-    for session in sessions_with_work(&transaction, after)? {
+    for session in sessions_with_work(database, after)? {
         if busy.contains(&session) {
             continue;
         }
-        match readiness(&heads(&transaction, &session, rules)?, rules) {
+        match readiness(&heads(database, &session, rules)?, rules) {
             Readiness::Ready(ids) => {
-                let rows = take(&transaction, &ids, rules.claim)?;
-                transaction.commit()?;
-                return Ok(Claim::Work(Work { session, rows, claim: rules.claim }));
+                let rows = take(database, &ids, rules.claim)?;
+                // Unless somebody stopped the session at this very moment.
+                if !rows.is_empty() {
+                    return Ok(Claim::Work(Work { session, rows, claim: rules.claim }));
+                }
             }
             Readiness::At(time) => wake_at = Some(wake_at.map_or(time, |earlier| earlier.min(time))),
             Readiness::Blocked => {}

@@ -59,7 +59,7 @@ pub async fn run(shared: &Arc<Shared>, running: &Arc<Running>, around: Surroundi
         under_way: HashMap::new(),
         tasks: JoinSet::new(),
         last: None,
-        hold_until: None,
+        hold: None,
         upkeep: upkeep::Schedule::default(),
         is_hindered: true,
         reported: None,
@@ -83,8 +83,8 @@ struct Processor {
     tasks: JoinSet<(SessionId, Result<Settled, StoreError>)>,
     /// The session that had its turn last.
     last: Option<SessionId>,
-    /// Nothing is claimed before this: the provider is in trouble.
-    hold_until: Option<Millis>,
+    /// Nothing is claimed from the first of these times to the second: the provider is in trouble.
+    hold: Option<(Millis, Millis)>,
     upkeep: upkeep::Schedule,
     /// The last look at the queue failed, or there was none yet.
     is_hindered: bool,
@@ -145,10 +145,12 @@ impl Processor {
     }
 
     async fn claim_all(&mut self) -> Result<Option<Millis>, StoreError> {
-        if let Some(until) = self.hold_until.filter(|until| *until > clock::now()) {
+        let now = clock::now();
+        // Before the first: the clock was set back, and the second may be days away.
+        if let Some((_, until)) = self.hold.filter(|(since, until)| (*since..*until).contains(&now)) {
             return Ok(Some(until));
         }
-        self.hold_until = None;
+        self.hold = None;
         let concurrency = usize::try_from(self.running.config.worker.concurrency).unwrap_or(usize::MAX);
         while self.under_way.len() < concurrency {
             match self.claim().await? {
@@ -190,7 +192,7 @@ impl Processor {
             Ok((session, Ok(settled))) => {
                 self.under_way.remove(&session);
                 if let Settled::NotBefore(time) = settled {
-                    self.hold_until = Some(time);
+                    self.hold = Some((clock::now(), time));
                     self.running.compressor.look_again(&self.shared, &self.running.config);
                 }
                 Ok(())

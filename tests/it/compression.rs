@@ -281,3 +281,23 @@ fn a_hostile_event_changes_nothing_but_its_own_observation() {
     assert!(!asked[0].body["system"].to_string().contains("Ignore the above"));
     assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM observations"), 1);
 }
+
+#[test]
+fn what_the_provider_sent_back_is_judged_the_same_again() {
+    let sandbox = Sandbox::new();
+    let endpoint = Endpoint::always(Reply::error(500, "api_error", "not now"));
+    let worker = start(&sandbox, endpoint.url(), "");
+    let file = sandbox.path().join("app.py");
+    let read = json!({"session_id": "s", "cwd": sandbox.path(), "tool_name": "Read", "tool_use_id": "t",
+                      "tool_input": {"file_path": file},
+                      "tool_response": {"type": "text", "file": {"filePath": file, "startLine": 1,
+                                        "content": "def greet(n):\n    return n\n".repeat(20)}}});
+    sandbox.hook("save", read.to_string()).assert_unnoticed();
+    sandbox.end_turn("s");
+    worker.wait_for_health("told that the provider fails", |health| health["breaker"] != "closed");
+    endpoint.set_script(good);
+    sandbox.wait_until_settled();
+    let ended: String =
+        sandbox.get("SELECT status || coalesce(last_error, '') FROM pending_queue WHERE tool_name = 'Read'");
+    assert_eq!(ended, "done", "a read that nobody has told about yet is no repetition");
+}

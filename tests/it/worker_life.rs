@@ -38,6 +38,7 @@ fn a_second_worker_in_the_foreground_says_that_there_is_one_and_fails() {
 #[test]
 fn of_many_that_start_at_once_one_serves_and_all_are_content() {
     let sandbox = Sandbox::new();
+    let _stopped = Stopped(&sandbox);
     let program = env!("CARGO_BIN_EXE_claude-mem");
     let start = || {
         let mut command = sandbox.command(program);
@@ -58,6 +59,16 @@ fn of_many_that_start_at_once_one_serves_and_all_are_content() {
     stop.arg("stop");
     assert_eq!(run(stop, b"").code, Some(0));
     assert!(get(&sandbox.socket(), "/api/health").is_none());
+}
+
+/// What `start` started is nobody's child: it is stopped whatever becomes of the test.
+struct Stopped<'a>(&'a Sandbox);
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        let mut stop = self.0.command(env!("CARGO_BIN_EXE_claude-mem"));
+        let _ = stop.arg("stop").stdout(Stdio::null()).status();
+    }
 }
 
 #[test]

@@ -216,3 +216,16 @@ fn a_row_that_is_broken_stops_no_other() {
     assert!(sandbox.rows("error") > 0);
     assert_eq!(worker.get("/api/health").json()["status"], "ok");
 }
+
+#[test]
+fn a_database_from_the_future_is_left_alone_and_the_user_is_told() {
+    let sandbox = Sandbox::new();
+    sandbox.edit("s", "a");
+    sandbox.database().pragma_update(None, "user_version", 9999).unwrap();
+    let worker = Worker::start(&sandbox);
+    let health = worker.get("/api/health").json();
+    assert_eq!(health["status"], "degraded");
+    assert!(health["reason"].as_str().unwrap().contains("upgrade claude-mem"), "{health}");
+    assert_eq!(sandbox.rows("raw"), 1, "it was not changed");
+    assert_eq!(sandbox.get::<i64>("PRAGMA user_version"), 9999);
+}

@@ -160,7 +160,13 @@ pub async fn summarize_now(
             let _ = settled.changed().await;
         }
     });
-    finished.await.map_err(|_| ApiError::timeout())??;
+    let mut stopping = shared.stopping.subscribe();
+    tokio::select! {
+        finished = finished => finished.map_err(|_| ApiError::timeout())??,
+        _ = stopping.wait_for(|is_stopping| *is_stopping) => {
+            return Err(ApiError::unavailable("the worker is stopping; the summary will be made"));
+        }
+    }
     let latest = running.database.read(move |database| memory::latest_summary(database, &session)).await?;
     let (summary, tokens) = latest.unwrap_or_default();
     Ok(Json(json!({"summary": summary, "tokens": tokens})))
