@@ -36,10 +36,12 @@ check: ## Format, lints and documentation
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) clippy --locked --no-default-features --bin claude-mem-hook -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --offline check licenses bans sources; \
+	 else echo "skipped: cargo-deny is not installed (cargo install cargo-deny)"; fi
 
 .PHONY: test
 test: check ## Everything that must hold
-	@if $(CARGO) nextest --version >/dev/null 2>&1; then $(CARGO) nextest run --locked; else $(CARGO) test --locked; fi
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then $(CARGO) nextest run --locked --profile full; else $(CARGO) test --locked; fi
 
 .PHONY: test-systemd
 test-systemd: ## Only the service on a real systemd (as root; says why where it cannot)
@@ -50,6 +52,7 @@ bench: build ## Measure, beside a baseline of the same run (make bench ONLY=hook
 	@$(CARGO) build --locked --quiet --release --example nothing
 	@install -m 755 target/release/examples/nothing $(BIN)/nothing
 	@CLAUDE_MEM_BENCH_BIN=$(CURDIR)/$(BIN) $(CARGO) bench --locked --quiet --bench bench -- $(ONLY)
+	@$(CARGO) bench --locked --quiet --bench local --bench redact
 
 .PHONY: clean
 clean: ## Remove what was built

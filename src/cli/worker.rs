@@ -23,16 +23,13 @@ use crate::worker::{self, signals};
 #[command(after_help = "Example:\n  claude-mem worker")]
 pub struct Arguments {}
 
-/// A worker that was told to stop may need a moment to leave.
-const PREDECESSOR: Duration = Duration::from_secs(2);
-
 pub fn run(home: Home, environment: Environment) -> anyhow::Result<ExitCode> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let given = Given::take();
     start_log();
     home.prepare()?;
     let signals = signals()?;
-    let _lock = Lock::take(&home, PREDECESSOR)?;
+    let lock = Lock::take(&home)?;
     let sockets = Sockets::open(&home, given)?;
     // One thread: the work is SQLite's, which has threads of its own, and the providers', which wait.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -41,8 +38,8 @@ pub fn run(home: Home, environment: Environment) -> anyhow::Result<ExitCode> {
         .thread_keep_alive(Duration::from_secs(5))
         .build()?;
     let (version, served) = (env!("CARGO_PKG_VERSION"), home.dir().display().to_string());
-    tracing::info!(version, home = served, origin = ?sockets.origin, "version {version} serves {served}");
-    runtime.block_on(worker::run(home, environment, sockets, signals))?;
+    tracing::info!(version, home = served, origin = ?sockets.api_origin, "version {version} serves {served}");
+    let _lock = runtime.block_on(worker::run(home, environment, lock, sockets, signals));
     runtime.shutdown_timeout(Duration::from_secs(2));
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)

@@ -3,6 +3,7 @@
 //! Everything here runs while the user waits for Claude Code, so it does one transaction and leaves the rest to the
 //! worker. It always succeeds from outside: what cannot be stored is spooled, what cannot be spooled is counted.
 
+mod ask;
 mod context;
 mod event;
 mod json;
@@ -11,6 +12,8 @@ mod payload;
 
 use std::io::{self, Read, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use rusqlite::Connection;
 
 use crate::config::{Config, Environment, Problem};
 use crate::model::{Event, Millis};
@@ -87,12 +90,16 @@ pub fn run(
     let Some(event) = event::accept(verb, &payload, now, &config, environment) else {
         return Ok(());
     };
-    let stored = keep(&home, &config, environment, &event, &problems);
+    let kept = keep(&home, &config, environment, &event, &problems);
     nudge::send(&home);
+    let (database, outcome) = match kept {
+        Ok(database) => (database, Ok(())),
+        Err(lost) => (None, Err(lost.into())),
+    };
     if verb == Verb::Context {
-        context::print(&home, &config, &event, now, output)?;
+        context::print(&home, &config, &event, database, output)?;
     }
-    stored.map_err(Into::into)
+    outcome
 }
 
 /// The event that a payload makes, for whoever takes payloads in by another way than a hook's stdin. None if the user does
@@ -108,22 +115,30 @@ pub fn accept(
     event::accept(verb, &Input { bytes: payload, raw_bytes }, now, config, environment)
 }
 
-/// Puts the event into the database, else into the spool, else counts it as dropped.
+/// Tells the worker to look at the queue, if there is one.
+pub fn nudge(home: &Home) {
+    nudge::send(home);
+}
+
+/// Puts the event into the database, which is returned, else into the spool, else counts it as dropped.
 fn keep(
     home: &Home,
     config: &Config,
     environment: &Environment,
     event: &Event,
     problems: &[Problem],
-) -> Result<(), Lost> {
+) -> Result<Option<Connection>, Lost> {
     let stored = store::open_for_hook(home, config.hook.busy_ms).and_then(|mut database| {
         store::record(&mut database, event)?;
         note_problems(&database, problems, event.at);
-        Ok(())
+        Ok(database)
     });
-    let Err(store) = stored else { return Ok(()) };
+    let store = match stored {
+        Ok(database) => return Ok(Some(database)),
+        Err(error) => error,
+    };
     let spooled = home.prepare().map_err(io::Error::other).and_then(|()| spool::write(home, event));
-    spooled.map_err(|spool| {
+    spooled.map(|()| None).map_err(|spool| {
         let lost = Lost { store, spool };
         spool::count_dropped(Some(home), environment, event.at, &lost.to_string());
         lost
@@ -131,7 +146,7 @@ fn keep(
 }
 
 /// Best effort: the worker, which is strict about settings, says the same with more emphasis.
-fn note_problems(database: &rusqlite::Connection, problems: &[Problem], now: Millis) {
+fn note_problems(database: &Connection, problems: &[Problem], now: Millis) {
     for problem in problems {
         let _ = store::note_ignored_setting(database, &problem.to_string(), now);
     }

@@ -22,8 +22,16 @@ pub fn record(database: &mut Connection, event: &Event) -> Result<Recorded, Stor
     Ok(recorded)
 }
 
-/// [`record`] within a transaction of the caller's.
-pub fn record_in(transaction: &Transaction<'_>, event: &Event) -> Result<Recorded, StoreError> {
+/// [`record`] for several at once: all of them are stored, or none.
+#[cfg(feature = "service")]
+pub fn record_all(database: &mut Connection, events: &[Event]) -> Result<Vec<Recorded>, StoreError> {
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let recorded = events.iter().map(|event| record_in(&transaction, event)).collect::<Result<_, _>>()?;
+    transaction.commit()?;
+    Ok(recorded)
+}
+
+fn record_in(transaction: &Transaction<'_>, event: &Event) -> Result<Recorded, StoreError> {
     let touch = |session| touch_session(transaction, session, event);
     let session = event.session.as_ref();
     let Some(row) = QueueRow::new(event) else {
@@ -179,4 +187,13 @@ pub fn note_ignored_setting(database: &Connection, problem: &str, now: Millis) -
         database.prepare(sql)?.execute(params![problem, now])?;
     }
     Ok(())
+}
+
+/// A message that the worker left for the user, given out once.
+pub fn take_notice(database: &Connection) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT id, data ->> 'message' FROM event_log WHERE event_type = 'notice' ORDER BY created_at LIMIT 1";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get(1)?));
+    let Some((id, message)) = database.prepare(sql)?.query_row([], read).optional()? else { return Ok(None) };
+    database.execute("UPDATE event_log SET event_type = 'notice_told' WHERE id = ?1", [id])?;
+    Ok(message)
 }

@@ -3,8 +3,8 @@
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::StoreError;
-use super::log::{LogEntry, log};
-use super::queue::{self, Ending};
+use super::log::{self, LogEntry, log};
+use super::queue::{self, ClaimId, Ending};
 use crate::model::{Millis, ObservationDraft, SessionId, SummaryDraft};
 
 /// Who made something, and what it took.
@@ -40,6 +40,8 @@ pub struct NewObservation {
 pub struct Settlement {
     /// Whose work it was.
     pub session: SessionId,
+    /// What its rows are held by.
+    pub claim: ClaimId,
     /// The prompt that it belongs to.
     pub prompt_number: Option<i64>,
     /// How each row ended.
@@ -52,14 +54,19 @@ pub struct Settlement {
     pub origin: Origin,
     /// What is to be logged about it.
     pub log: Vec<LogEntry>,
+    /// What the user is to be told, once a day.
+    pub notice: Option<String>,
     /// The present.
     pub now: Millis,
 }
 
-/// Stores the settlement as a whole, or nothing of it if the rows are no longer the caller's. True if it was stored.
+/// Stores the settlement as a whole, or nothing of it if the rows are no longer the caller's; what is left of the claim
+/// is then given back. True if it was stored.
 pub fn settle(database: &mut Connection, settlement: &Settlement) -> Result<bool, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if !queue::finish(&transaction, &settlement.endings, settlement.now)? {
+    if !queue::finish(&transaction, &settlement.endings, settlement.claim, settlement.now)? {
+        transaction.rollback()?;
+        queue::release(database, settlement.claim)?;
         return Ok(false);
     }
     let place = Place::of(&transaction, &settlement.session)?;
@@ -81,6 +88,9 @@ pub fn settle(database: &mut Connection, settlement: &Settlement) -> Result<bool
     }
     for entry in &settlement.log {
         log(&transaction, entry, settlement.now)?;
+    }
+    if let Some(notice) = &settlement.notice {
+        log::notice(&transaction, notice, settlement.now)?;
     }
     transaction.commit()?;
     Ok(true)
@@ -203,6 +213,17 @@ pub fn recent_titles(
                WHERE session_id = ?1 AND title IS NOT NULL AND deleted_at IS NULL ORDER BY id DESC LIMIT ?2) ORDER BY id";
     let mut statement = database.prepare_cached(sql)?;
     let rows = statement.query_map(params![session.as_str(), limit], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Title and summary of what was made of these events.
+pub fn observed_from(database: &Connection, events: &[i64]) -> Result<Vec<(String, String)>, StoreError> {
+    let sql = "SELECT coalesce(title, ''), coalesce(summary, '') FROM observations
+               WHERE deleted_at IS NULL AND id IN (SELECT observation_id FROM observation_sources
+                                                   WHERE queue_id IN (SELECT value FROM json_each(?1)))
+               ORDER BY id";
+    let mut statement = database.prepare_cached(sql)?;
+    let rows = statement.query_map([queue::json_ids(events)], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 

@@ -15,16 +15,18 @@ use crate::paths::Home;
 pub struct Sockets {
     /// HTTP.
     pub api: UnixListener,
+    /// Who made it.
+    pub api_origin: Origin,
     /// Nudges.
     pub nudge: UnixDatagram,
-    /// Who made them.
-    pub origin: Origin,
+    /// Who made it.
+    pub nudge_origin: Origin,
 }
 
-/// Who made the sockets, and so who removes them.
+/// Who made a socket, and so who removes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// systemd or launchd, which keep them beyond our end.
+    /// systemd or launchd, which keep it beyond our end.
     Manager,
     /// We did.
     Own,
@@ -102,27 +104,31 @@ impl Given {
 impl Sockets {
     /// What the service manager handed over, else sockets of our own. The caller holds the lock.
     pub fn open(home: &Home, given: Given) -> Result<Self, ActivationError> {
-        let Some(api) = given.api else { return Self::bind(home) };
         // A manager that gives only one of them was set up by hand; the other can be our own.
-        let nudge = given.nudge.map_or_else(|| bind_nudge(home), Ok)?;
-        Ok(Self { api, nudge, origin: Origin::Manager })
-    }
-
-    fn bind(home: &Home) -> Result<Self, ActivationError> {
-        let api = home.socket();
-        // The lock says that no worker lives; whoever answers is a manager that holds the socket for one.
-        if UnixStream::connect(&api).is_ok() {
-            return Err(ActivationError::Taken(api));
-        }
-        Ok(Self {
-            api: bind(&api, |path| UnixListener::bind(path))?,
-            nudge: bind_nudge(home)?,
-            origin: Origin::Own,
-        })
+        let (api, api_origin) = match given.api {
+            Some(api) => (api, Origin::Manager),
+            None => (bind_api(home)?, Origin::Own),
+        };
+        let (nudge, nudge_origin) = match given.nudge {
+            Some(nudge) => (nudge, Origin::Manager),
+            None => (bind_nudge(home)?, Origin::Own),
+        };
+        Ok(Self { api, api_origin, nudge, nudge_origin })
     }
 }
 
-fn bind_nudge(home: &Home) -> Result<UnixDatagram, ActivationError> {
+/// Makes the socket for HTTP. The caller holds the lock.
+pub fn bind_api(home: &Home) -> Result<UnixListener, ActivationError> {
+    let path = home.socket();
+    // The lock says that no worker lives; whoever answers is a manager that holds the socket for one.
+    if UnixStream::connect(&path).is_ok() {
+        return Err(ActivationError::Taken(path));
+    }
+    bind(&path, |path| UnixListener::bind(path))
+}
+
+/// Makes the socket for nudges. The caller holds the lock.
+pub fn bind_nudge(home: &Home) -> Result<UnixDatagram, ActivationError> {
     bind(&home.nudge_socket(), |path| UnixDatagram::bind(path))
 }
 
@@ -151,10 +157,10 @@ mod tests {
     fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
         let scratch = tempfile::tempdir().unwrap();
         let home = Home::at(scratch.path());
-        drop(Sockets::bind(&home).unwrap());
+        drop(bind_api(&home).unwrap());
         assert!(home.socket().exists(), "left behind, as by kill -9");
-        let live = Sockets::bind(&home).unwrap();
-        assert!(matches!(Sockets::bind(&home), Err(ActivationError::Taken(_))));
+        let live = bind_api(&home).unwrap();
+        assert!(matches!(bind_api(&home), Err(ActivationError::Taken(_))));
         assert_eq!(fs::metadata(home.socket()).unwrap().permissions().mode() & 0o777, 0o600);
         drop(live);
     }
@@ -162,7 +168,7 @@ mod tests {
     #[test]
     fn a_home_that_is_too_deep_is_told_so() {
         let home = Home::at(format!("/tmp/{}", "deep/".repeat(30)));
-        let error = Sockets::bind(&home).unwrap_err().to_string();
+        let error = bind_api(&home).unwrap_err().to_string();
         assert!(error.contains("CLAUDE_MEM_HOME") && error.contains("107"), "{error}");
     }
 }

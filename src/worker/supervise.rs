@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
+use crate::config::Environment;
+
 /// The service manager's side of our life.
 #[derive(Debug, Clone, Copy)]
 pub struct Supervisor {
+    listens: bool,
     watchdog: Option<Duration>,
 }
 
@@ -16,7 +19,15 @@ const MARGIN: Duration = Duration::from_secs(5);
 impl Supervisor {
     /// Reads what the manager expects.
     pub fn new() -> Self {
-        Self { watchdog: sd_notify::watchdog_enabled().filter(|patience| !patience.is_zero()) }
+        Self {
+            listens: Environment::has_manager(),
+            watchdog: sd_notify::watchdog_enabled().filter(|patience| !patience.is_zero()),
+        }
+    }
+
+    /// Whether there is anybody to tell.
+    pub fn listens(&self) -> bool {
+        self.listens
     }
 
     /// How often [`Supervisor::alive`] must be said: twice within the manager's patience.

@@ -1,6 +1,7 @@
 //! Drives the real binaries from outside, each test in a home of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, clippy::disallowed_methods)]
 
+mod compression;
 mod endpoint;
 mod hook_bad_input;
 mod hook_links;
@@ -11,5 +12,13 @@ mod launchd;
 mod llm;
 mod project_identity;
 mod sandbox;
+mod service;
 #[cfg(target_os = "linux")]
 mod systemd;
+mod worker_clients;
+mod worker_context;
+mod worker_life;
+mod worker_queue;
+mod worker_routes;
+mod worker_storage;
+mod worker_storm;
