@@ -9,12 +9,14 @@
 # the last line on standard error says why.
 #
 # The system is the machine's own tree under a throw-away layer, in namespaces of its own: no process, mount or cgroup of it
-# outlasts `boot`, nothing on the machine is changed, and there is no network but a loopback.
+# outlasts `boot`, nothing on the machine is changed, and there is no network but a loopback. CLAUDE_MEM_TEST_TREE names
+# another tree, for another version of systemd.
 set -Eeuo pipefail
 
 NAME=memo
 ID=1717
 NAMESPACES=(--mount --pid --cgroup --uts --ipc --net)
+TREE=${CLAUDE_MEM_TEST_TREE:-/}
 SELF=$(readlink -f "$0")
 VERB=${1:-}
 STATE=${2:-}
@@ -30,10 +32,9 @@ check_machine() {
   for tool in unshare nsenter setpriv pivot_root mount chroot useradd timeout systemctl journalctl dbus-daemon; do
     command -v $tool >/dev/null || cannot "$tool is not installed"
   done
-  [ -x /lib/systemd/systemd ] || cannot "systemd is not installed"
-  [ -e /usr/lib/systemd/user/dbus.socket ] || cannot "dbus-user-session is not installed"
-  compgen -G '/lib/*/security/pam_systemd.so' >/dev/null || compgen -G '/lib*/security/pam_systemd.so' >/dev/null ||
-    cannot "libpam-systemd is not installed"
+  [ -x "$TREE/lib/systemd/systemd" ] || cannot "systemd is not installed"
+  [ -e "$TREE/usr/lib/systemd/user/dbus.socket" ] || cannot "dbus-user-session is not installed"
+  compgen -G "$TREE/lib/*/security/pam_systemd.so" >/dev/null || cannot "libpam-systemd is not installed"
   unshare "${NAMESPACES[@]}" --fork true 2>/dev/null || cannot "namespaces cannot be made here"
 }
 
@@ -123,7 +124,7 @@ first() {
   mount --make-rprivate /
   mount -t tmpfs -o mode=755,size=4g tmpfs "$layer"
   mkdir "$layer/upper" "$layer/work" "$root"
-  mount -t overlay -o "lowerdir=/,upperdir=$layer/upper,workdir=$layer/work" overlay "$root"
+  mount -t overlay -o "lowerdir=$TREE,upperdir=$layer/upper,workdir=$layer/work" overlay "$root"
   mount_kernel "$root"
   prepare "$root"
   cd "$root"
@@ -184,7 +185,7 @@ boot | first) "$VERB" ;;
 user) as_user "${@:3}" ;;
 root) inside "${@:3}" ;;
 *)
-  sed -n '2,13s/^# \{0,1\}//p' "$SELF"
+  sed -n '2,14s/^# \{0,1\}//p' "$SELF"
   exit 2
   ;;
 esac

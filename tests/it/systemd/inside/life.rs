@@ -1,7 +1,9 @@
 //! How the worker comes, goes, and comes again.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 
 use rustix::process::{Signal, kill_process};
 
@@ -131,4 +133,22 @@ fn a_worker_shows_life_while_it_is_idle_and_while_it_is_degraded() {
         }
         assert_eq!(service.pid(), pid, "with {settings:?} it was killed");
     }
+}
+
+#[test]
+#[ignore = "runs inside the machine that another test boots"]
+fn a_stopping_worker_gets_the_time_that_the_settings_give_it() {
+    let Some(service) = Service::install() else { return };
+    service.drop_in("impatient.conf", "[Service]\nTimeoutStopSec=500ms\n");
+    fs::write(service.data().join("config.toml"), "[worker]\nstop_s = 3\n").unwrap();
+    service.health();
+    // A request that is never complete: half of the time is for such.
+    let mut unfinished = UnixStream::connect(service.data().join("worker.sock")).unwrap();
+    unfinished
+        .write_all(b"POST /api/summarize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+        .unwrap();
+    service.health();
+    service.systemctl(&["stop", SERVICE]);
+    assert_eq!(service.property(SERVICE, "Result"), "success", "it was killed");
+    service.wait_for_message("stopped");
 }

@@ -30,6 +30,18 @@ fn settings_that_make_no_sense_are_told_everywhere_and_a_repair_is_noticed() {
 
 #[test]
 #[ignore = "runs inside the machine that another test boots"]
+fn what_the_environment_file_says_reaches_the_worker() {
+    let Some(service) = Service::install() else { return };
+    fs::write(service.data().join("environment"), "CLAUDE_MEM_WORKER_STOP_S=soon\n").unwrap();
+    let health = service.health();
+    assert!(
+        health["reason"].as_str().is_some_and(|reason| reason.contains("CLAUDE_MEM_WORKER_STOP_S")),
+        "{health}"
+    );
+}
+
+#[test]
+#[ignore = "runs inside the machine that another test boots"]
 fn a_worker_that_cannot_start_does_not_take_the_socket_with_it() {
     let Some(service) = Service::install() else { return };
     // At once, and so often that every limit which systemd has by default is passed.
