@@ -3,6 +3,7 @@
 
 mod client;
 mod config;
+mod install;
 mod queue;
 mod start;
 mod worker;
