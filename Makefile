@@ -47,6 +47,20 @@ bench: build ## Measure, beside a baseline of the same run (make bench ONLY=hook
 	@install -m 755 target/release/examples/nothing $(BIN)/nothing
 	@CLAUDE_MEM_BENCH_BIN=$(CURDIR)/$(BIN) $(CARGO) bench --locked --quiet --bench bench -- $(ONLY)
 
+# Where the programs go: ~/.local/bin, or PREFIX/bin.
+PREFIX ?= $(HOME)/.local
+
+.PHONY: install
+install: build ## Build, copy to ~/.local/bin, wire the hooks, start the service, and see whether it works
+	@$(BIN)/claude-mem install --bin-dir "$(PREFIX)/bin" $(INSTALL_FLAGS)
+	@echo
+	@"$(PREFIX)/bin/claude-mem" doctor
+
+.PHONY: uninstall
+uninstall: ## Take all of that back; what was remembered stays
+	@if [ -x "$(PREFIX)/bin/claude-mem" ]; then "$(PREFIX)/bin/claude-mem" uninstall; \
+	 else $(CARGO) run --locked --quiet --bin claude-mem -- uninstall; fi
+
 .PHONY: clean
 clean: ## Remove what was built
 	$(CARGO) clean

@@ -144,7 +144,8 @@ mod tests {
         ] {
             assert!(is_ours(ours), "{ours}");
         }
-        for other in ["node claude-mem/hook.js", "my-claude-mem-hook-wrapper", "claude-mem hook save", "true"] {
+        for other in ["node claude-mem/hook.js", "my-claude-mem-hook-wrapper", "claude-mem hook save", "true"]
+        {
             assert!(!is_ours(other), "{other}");
         }
     }

@@ -4,9 +4,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use super::log_file;
 use crate::config::Environment;
 use crate::paths::Home;
 use crate::worker::activation::Sockets;
@@ -19,14 +21,18 @@ use crate::worker::{self, signals};
 /// settings.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  claude-mem worker")]
-pub struct Arguments {}
+pub struct Arguments {
+    /// Write the log into the data directory instead of stderr
+    #[arg(long, hide = true)]
+    log_file: bool,
+}
 
 /// A worker that was told to stop may need a moment to leave.
 const PREDECESSOR: Duration = Duration::from_secs(2);
 
-pub fn run(home: Home, environment: Environment) -> anyhow::Result<ExitCode> {
+pub fn run(home: Home, environment: Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-    start_log();
+    start_log(if arguments.log_file { log_file::writer(&home) } else { BoxMakeWriter::new(std::io::stderr) });
     home.prepare()?;
     let signals = signals()?;
     let _lock = Lock::take(&home, PREDECESSOR)?;
@@ -44,17 +50,15 @@ pub fn run(home: Home, environment: Environment) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// To the journal where systemd started us, to stderr otherwise.
-fn start_log() {
+/// To the journal where systemd started us, to `otherwise` if not.
+fn start_log(otherwise: BoxMakeWriter) {
     let registry = tracing_subscriber::registry().with(LevelFilter::INFO);
     let journal = Environment::has_journal().then(|| tracing_journald::layer().ok()).flatten();
     match journal {
         Some(journal) => registry.with(journal.with_syslog_identifier("claude-mem".into())).init(),
         None => {
-            let plain = tracing_subscriber::fmt::layer()
-                .with_writer(std::io::stderr)
-                .with_ansi(false)
-                .with_target(false);
+            let plain =
+                tracing_subscriber::fmt::layer().with_writer(otherwise).with_ansi(false).with_target(false);
             registry.with(plain).init();
         }
     }

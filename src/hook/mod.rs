@@ -1,8 +1,10 @@
-//! The shim: read, strip, insert or spool, nudge, print. Nothing asynchronous, no child, never in the way.
+//! The shim: read, strip, insert or spool, nudge, print. Nothing asynchronous, never in the way; no child but a worker
+//! where there is none, and it is not waited for.
 //!
 //! Everything here runs while the user waits for Claude Code, so it does one transaction and leaves the rest to the
 //! worker. It always succeeds from outside: what cannot be stored is spooled, what cannot be spooled is counted.
 
+mod autostart;
 mod context;
 mod event;
 mod json;
@@ -11,6 +13,9 @@ mod payload;
 
 use std::io::{self, Read, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+#[cfg(feature = "service")]
+pub use autostart::LAUNCH;
 
 use crate::config::{Config, Environment, Problem};
 use crate::model::{Event, EventBody, Millis};
@@ -88,10 +93,13 @@ pub fn run(
         return Ok(());
     };
     let stored = keep(&home, &config, environment, &event, &problems);
-    nudge::send(&home);
+    let is_served = nudge::send(&home);
     if verb == Verb::Context {
         let notice = stored.as_ref().ok().and_then(Option::as_deref);
         context::print(&home, &config, &event, notice, output)?;
+    }
+    if !is_served && config.worker.autostart {
+        autostart::start(&home);
     }
     stored?;
     Ok(())

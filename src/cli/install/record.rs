@@ -25,9 +25,9 @@ impl Way {
     /// As people are told.
     pub fn told(self) -> &'static str {
         match self {
-            Self::Systemd => "systemd, as a user service",
-            Self::Launchd => "launchd, as an agent",
-            Self::Own => "on its own, started by `claude-mem start` or by a hook",
+            Self::Systemd => "under systemd, as a user service",
+            Self::Launchd => "under launchd, as an agent",
+            Self::Own => "on its own: hooks start it, or `claude-mem start`",
         }
     }
 }
@@ -68,14 +68,18 @@ pub struct Record {
 impl Record {
     /// What was recorded; nothing if there is no record, or none that can be read.
     pub fn load(home: &Home) -> Self {
-        fs::read(home.install_record()).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+        fs::read(home.install_record())
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok())
+            .unwrap_or_default()
     }
 
     /// Records.
     pub fn save(&self, home: &Home) -> io::Result<()> {
         let path = home.install_record();
         let unfinished = path.with_extension("tmp");
-        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
         writeln!(file, "{}", serde_json::to_string_pretty(self)?)?;
         file.sync_all()?;
         fs::rename(unfinished, path)
@@ -83,7 +87,8 @@ impl Record {
 
     /// Makes a directory with its parents, and remembers what was missing.
     pub fn make_directory(&mut self, path: &Path) -> io::Result<()> {
-        let missing: Vec<_> = path.ancestors().take_while(|place| !place.exists()).map(Path::to_owned).collect();
+        let missing: Vec<_> =
+            path.ancestors().take_while(|place| !place.exists()).map(Path::to_owned).collect();
         fs::create_dir_all(path)?;
         for place in missing.into_iter().rev() {
             if !self.directories.contains(&place) {

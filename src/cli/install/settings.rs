@@ -3,7 +3,7 @@
 //! Works on text alone. Files are the business of [`settings_file`](super::settings_file).
 
 use jsonc_parser::ParseOptions;
-use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode};
+use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
 use serde::de::IgnoredAny;
 
 use crate::wiring::{self, Wire};
@@ -79,7 +79,7 @@ pub fn with_hooks(text: &str, wanted: &[Wanted]) -> Result<String, SettingsError
         return Ok(text.to_owned());
     }
     let settings = root.object_value_or_create().ok_or_else(not_an_object)?;
-    remove_ours(&settings, wanted)?;
+    remove_ours(&settings, wanted);
     if wanted.is_empty() {
         return Ok(format!("{mark}{root}"));
     }
@@ -93,11 +93,7 @@ pub fn with_hooks(text: &str, wanted: &[Wanted]) -> Result<String, SettingsError
             .ok_or_else(|| SettingsError::Shape(format!("its \"hooks.{event}\" is not a list")))?;
         groups.append(hook.value());
     }
-    let mut edited = format!("{mark}{root}");
-    if text.trim().is_empty() {
-        edited = format!("{mark}{}\n", root.to_string().trim());
-    }
-    Ok(edited)
+    Ok(format!("{mark}{root}"))
 }
 
 /// The text without any hook of ours, and without what would be left empty by that.
@@ -166,19 +162,19 @@ fn strip_mark(text: &str) -> (&str, &str) {
 /// The text's byte order mark, and the rest as a tree that prints as the very same text.
 fn parse(text: &str) -> Result<(&str, CstRootNode), SettingsError> {
     let (mark, rest) = strip_mark(text);
-    if !rest.trim().is_empty() {
-        // Strict, as the client is; the tree's parser would let more pass.
-        serde_json::from_str::<IgnoredAny>(rest).map_err(|error| SettingsError::Invalid {
-            line: error.line(),
-            column: error.column(),
-            message: message_of(&error),
-        })?;
-    }
-    let root = CstRootNode::parse(rest, &ParseOptions::default()).map_err(|error| SettingsError::Invalid {
-        line: error.line_display(),
-        column: error.column_display(),
-        message: error.kind().to_string(),
+    let rest = if rest.trim().is_empty() { "{}\n" } else { rest };
+    // Strict, as the client is; the tree's parser would let more pass.
+    serde_json::from_str::<IgnoredAny>(rest).map_err(|error| SettingsError::Invalid {
+        line: error.line(),
+        column: error.column(),
+        message: message_of(&error),
     })?;
+    let root =
+        CstRootNode::parse(rest, &ParseOptions::default()).map_err(|error| SettingsError::Invalid {
+            line: error.line_display(),
+            column: error.column_display(),
+            message: error.kind().to_string(),
+        })?;
     if root.value().is_some() && root.object_value().is_none() {
         return Err(not_an_object());
     }
@@ -215,8 +211,8 @@ fn command_of(hook: &CstNode) -> Option<String> {
 
 /// Takes our hooks out, and the lists and objects that held nothing else. A list of an event that is wanted again stays,
 /// so that its place in the file does.
-fn remove_ours(settings: &CstObject, wanted: &[Wanted]) -> Result<(), SettingsError> {
-    let Some(hooks) = settings.object_value("hooks") else { return Ok(()) };
+fn remove_ours(settings: &CstObject, wanted: &[Wanted]) {
+    let Some(hooks) = settings.object_value("hooks") else { return };
     let mut removed = false;
     for property in hooks.properties() {
         let Some(groups) = property.array_value() else { continue };
@@ -230,13 +226,8 @@ fn remove_ours(settings: &CstObject, wanted: &[Wanted]) -> Result<(), SettingsEr
         }
     }
     if removed && hooks.properties().is_empty() && wanted.is_empty() {
-        hooks_property(settings).map(jsonc_parser::cst::CstObjectProp::remove);
+        settings.get("hooks").map(CstObjectProp::remove);
     }
-    Ok(())
-}
-
-fn hooks_property(settings: &CstObject) -> Option<jsonc_parser::cst::CstObjectProp> {
-    settings.get("hooks")
 }
 
 fn remove_from_groups(groups: &CstArray) -> bool {

@@ -115,6 +115,12 @@ pub fn replace(
     Err(FileError::KeepsChanging(path.to_owned()))
 }
 
+/// Whether its owner lets it be changed.
+pub fn check_writable(path: &Path) -> Result<(), FileError> {
+    let target = follow(path).map_err(|source| FileError::Io { path: path.to_owned(), source })?;
+    writable_mode(&target, path).map(drop)
+}
+
 /// The text of the file; none if there is no file.
 pub fn read(path: &Path) -> Result<Option<String>, FileError> {
     match fs::read(path) {
@@ -180,4 +186,78 @@ fn commit(unfinished: &Path, target: &Path) -> io::Result<()> {
         let _ = File::open(directory).and_then(|directory| directory.sync_all());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_client_writes_between_our_read_and_our_write_is_not_lost() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("settings.json");
+        fs::write(&file, "one").unwrap();
+        let mut seen = Vec::new();
+        let replaced = replace(&file, None, |text| {
+            seen.push(text.to_owned());
+            if seen.len() == 1 {
+                fs::write(&file, "two").unwrap();
+            }
+            Ok(format!("{text} and ours"))
+        });
+        assert_eq!(replaced.unwrap().before.as_deref(), Some("two"));
+        assert_eq!(seen, ["one", "two"]);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "two and ours");
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1, "nothing unfinished is left");
+    }
+
+    #[test]
+    fn a_file_that_never_rests_is_left_alone() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("settings.json");
+        let mut count = 0;
+        let refused = replace(&file, None, |_| {
+            count += 1;
+            fs::write(&file, count.to_string()).unwrap();
+            Ok("ours".into())
+        });
+        assert!(matches!(refused, Err(FileError::KeepsChanging(_))));
+        assert_eq!(fs::read_to_string(&file).unwrap(), TRIES.to_string());
+    }
+
+    #[test]
+    fn a_file_that_appears_meanwhile_is_not_overwritten() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("settings.json");
+        let replaced = replace(&file, None, |text| {
+            if text.is_empty() {
+                fs::write(&file, "theirs").unwrap();
+            }
+            Ok(format!("{text}, ours"))
+        });
+        assert_eq!(replaced.unwrap().after, "theirs, ours");
+    }
+
+    #[test]
+    fn a_backup_is_what_was_there_and_the_mode_stays() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (file, backup) = (scratch.path().join("settings.json"), scratch.path().join("backup"));
+        fs::write(&file, "before").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o604)).unwrap();
+        replace(&file, Some(&backup), |_| Ok("after".into())).unwrap();
+        assert_eq!(fs::read_to_string(&backup).unwrap(), "before");
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o604);
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_yet_is_followed_and_a_circle_is_not() {
+        let scratch = tempfile::tempdir().unwrap();
+        let link = scratch.path().join("settings.json");
+        std::os::unix::fs::symlink("real.json", &link).unwrap();
+        replace(&link, None, |_| Ok("{}".into())).unwrap();
+        assert_eq!(fs::read_to_string(scratch.path().join("real.json")).unwrap(), "{}");
+        let circle = scratch.path().join("circle");
+        std::os::unix::fs::symlink("circle", &circle).unwrap();
+        assert!(replace(&circle, None, |_| Ok("{}".into())).is_err());
+    }
 }

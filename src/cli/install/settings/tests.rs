@@ -49,6 +49,15 @@ fn other_hooks_and_every_other_byte_stay() {
 }
 
 #[test]
+fn in_a_file_of_one_line_all_values_stay_though_lines_may_break() {
+    let text = r#"{"a":1,"hooks":{"Stop":[{"hooks":[{"type":"command","command":"say done"}]}]},"z":[2]}"#;
+    let wired = with_hooks(text, &wanted()).unwrap();
+    assert_eq!(ours(&wired), WIRING.len());
+    let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    assert_eq!(value(&without_hooks(&wired).unwrap()), value(text));
+}
+
+#[test]
 fn wiring_twice_changes_nothing_the_second_time() {
     for text in ["", "{}", OTHERS] {
         let once = with_hooks(text, &wanted()).unwrap();
@@ -94,7 +103,10 @@ fn line_ends_of_windows_stay_and_are_used() {
 fn tabs_and_a_byte_order_mark_stay() {
     let text = "\u{feff}{\n\t\"model\": \"opus\"\n}";
     let wired = with_hooks(text, &wanted()).unwrap();
-    assert!(wired.starts_with("\u{feff}{\n\t\"model\": \"opus\",\n\t\"hooks\": {\n\t\t\"SessionStart\""), "{wired}");
+    assert!(
+        wired.starts_with("\u{feff}{\n\t\"model\": \"opus\",\n\t\"hooks\": {\n\t\t\"SessionStart\""),
+        "{wired}"
+    );
     assert_eq!(without_hooks(&wired).unwrap(), text);
 }
 
@@ -109,7 +121,8 @@ fn comments_and_mistakes_are_refused_with_their_place() {
 
 #[test]
 fn a_shape_that_the_client_does_not_know_is_refused() {
-    for bad in ["[]", "1", r#"{"hooks": []}"#, r#"{"hooks": {"Stop": {}}}"#, r#"{"hooks": {}, "hooks": {}}"#] {
+    for bad in ["[]", "1", r#"{"hooks": []}"#, r#"{"hooks": {"Stop": {}}}"#, r#"{"hooks": {}, "hooks": {}}"#]
+    {
         assert!(matches!(with_hooks(bad, &wanted()), Err(SettingsError::Shape(_))), "{bad}");
     }
 }
@@ -125,7 +138,8 @@ fn a_large_file_is_edited_like_a_small_one() {
 
 #[test]
 fn plugins_and_the_main_switch_are_seen() {
-    let text = r#"{"enabledPlugins": {"claude-mem@thedotmack": true, "off@x": false}, "disableAllHooks": true}"#;
+    let text =
+        r#"{"enabledPlugins": {"claude-mem@thedotmack": true, "off@x": false}, "disableAllHooks": true}"#;
     assert_eq!(enabled_plugins(text), ["claude-mem@thedotmack"]);
     assert!(hooks_are_disabled(text) && !hooks_are_disabled("{}"));
 }
