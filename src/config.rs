@@ -552,6 +552,13 @@ impl Environment {
         std::env::var_os("JOURNAL_STREAM").is_some()
     }
 
+    /// Whether a service manager wants to be told how we are.
+    #[cfg(feature = "service")]
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn has_manager() -> bool {
+        std::env::var_os("NOTIFY_SOCKET").is_some()
+    }
+
     /// An environment that says only this; for tests.
     pub fn with_overrides(overrides: &[(&str, &str)]) -> Self {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());

@@ -1,9 +1,13 @@
 //! `make bench`: the figures, each beside a baseline of the same run, because machines are noisy.
 //!
 //! The binaries under test come from the environment, which the Makefile sets: `CLAUDE_MEM_BENCH_BIN` names the directory
-//! with `claude-mem-hook` and `nothing`. An argument runs only the groups whose name contains it.
+//! with `claude-mem`, `claude-mem-hook` and `nothing`. An argument runs only the groups whose name contains it.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
+mod compress;
+#[path = "../../tests/it/endpoint.rs"]
+#[allow(dead_code, reason = "the tests need more of it")]
+mod endpoint;
 mod hook;
 mod table;
 
@@ -19,6 +23,9 @@ fn main() {
     let mut table = table::Table::default();
     if is_wanted("hook") {
         hook::run(&binaries, &mut table);
+    }
+    if is_wanted("compress") {
+        compress::run(&binaries, &mut table);
     }
     table.print();
 }

@@ -27,15 +27,12 @@ pub struct Arguments {
     log_file: bool,
 }
 
-/// A worker that was told to stop may need a moment to leave.
-const PREDECESSOR: Duration = Duration::from_secs(2);
-
 pub fn run(home: Home, environment: Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     start_log(if arguments.log_file { log_file::writer(&home) } else { BoxMakeWriter::new(std::io::stderr) });
     home.prepare()?;
     let signals = signals()?;
-    let _lock = Lock::take(&home, PREDECESSOR)?;
+    let lock = Lock::take(&home)?;
     let sockets = Sockets::open(&home)?;
     // One thread: the work is SQLite's, which has threads of its own, and the providers', which wait.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -43,8 +40,8 @@ pub fn run(home: Home, environment: Environment, arguments: &Arguments) -> anyho
         .max_blocking_threads(8)
         .thread_keep_alive(Duration::from_secs(5))
         .build()?;
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), home = %home.dir().display(), origin = ?sockets.origin, "serving");
-    runtime.block_on(worker::run(home, environment, sockets, signals))?;
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), home = %home.dir().display(), origin = ?sockets.api_origin, "serving");
+    let _lock = runtime.block_on(worker::run(home, environment, lock, sockets, signals));
     runtime.shutdown_timeout(Duration::from_secs(2));
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,7 @@
 //! Reads what a model answered, in whatever form it came: a tool call's input, JSON bare or fenced or within prose,
 //! tags, cut off anywhere. Whatever is usable is kept; nothing that is not.
 //!
-//! Must not know which provider answered or what was asked. Nothing here recurses deeper than [`json::MOST_DEEP`], and
+//! Must not know which provider answered or what was asked. Nothing here recurses deeper than `json::MOST_DEEP`, and
 //! what it returns is bounded by [`MOST_BYTES`], however long the answer is.
 
 mod draft;

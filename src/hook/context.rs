@@ -1,23 +1,31 @@
 //! The context that a starting session is given.
 
 use std::io::{self, Write};
+use std::time::{Duration, Instant};
 
+use rusqlite::Connection;
+use serde_json::json;
+
+use super::ask;
 use crate::config::Config;
 use crate::context::{self, Request};
-use crate::model::{Event, EventBody};
+use crate::model::{Event, EventBody, Millis, SessionStamp};
 use crate::paths::Home;
 use crate::store;
+use crate::store::log::{LogEntry, log};
 use crate::wire::{HookOutput, HookSpecificOutput, MAX_CONTEXT_UNITS};
 
 /// Prints the context for the session that `event` starts, and what the user is to be told; nothing if there is neither.
+/// `database` is there if the event went into it.
 pub fn print(
     home: &Home,
     config: &Config,
     event: &Event,
-    notice: Option<&str>,
+    database: Option<Connection>,
     mut output: impl Write,
 ) -> io::Result<()> {
-    let context = context_for(home, config, event).unwrap_or_default();
+    let notice = database.as_ref().and_then(|database| store::take_notice(database).ok().flatten());
+    let context = context_for(home, config, event, database).unwrap_or_default();
     if context.is_empty() && notice.is_none() {
         return Ok(());
     }
@@ -26,26 +34,56 @@ pub fn print(
             hook_event_name: "SessionStart",
             additional_context: within_units(&context, MAX_CONTEXT_UNITS),
         }),
-        system_message: notice,
+        system_message: notice.as_deref(),
     };
     serde_json::to_writer(&mut output, &answer)?;
     output.flush()
 }
 
-fn context_for(home: &Home, config: &Config, event: &Event) -> Option<String> {
+/// The worker's context or, if it does not answer in time, one that is built here.
+fn context_for(home: &Home, config: &Config, event: &Event, database: Option<Connection>) -> Option<String> {
     let (Some(session), EventBody::Start { source }) = (&event.session, &event.body) else { return None };
-    if !is_wanted(config, source.as_deref()) {
+    let source = source.as_deref();
+    if !is_wanted(config, source) {
         return None;
     }
-    let database = store::open_to_read(home, config.hook.busy_ms).ok()?;
+    let parameters = [
+        ("project_path", session.project_path.as_str()),
+        ("session_id", session.id.as_str()),
+        ("source", source.unwrap_or_default()),
+    ];
+    let patience = Duration::from_millis(config.context.worker_timeout_ms);
+    if let Some(text) = ask::context(&home.socket(), &parameters, patience) {
+        return Some(text);
+    }
+    let database = database.or_else(|| store::open_to_read(home, config.hook.busy_ms).ok())?;
+    let budget = usize::try_from(config.context.budget).unwrap_or(usize::MAX);
+    let began = Instant::now();
+    let built = build(&database, session, budget, event.at);
+    let build_ms = began.elapsed().as_secs_f64() * 1000.0;
+    let entry = LogEntry {
+        event_type: "context",
+        session: Some(session.id.clone()),
+        data: json!({"layers": built.layers, "tokens": built.tokens, "budget": budget, "path": "hook",
+                     "source": source}),
+        duration_ms: Some(build_ms),
+        ..LogEntry::default()
+    };
+    // Best effort: nobody waits for a log.
+    let _ = database.busy_timeout(Duration::ZERO);
+    let _ = log(&database, &entry, event.at);
+    Some(built.text)
+}
+
+fn build(database: &Connection, session: &SessionStamp, budget: usize, now: Millis) -> context::Context {
     let request = Request {
         project: &session.project,
         project_path: &session.project_path,
         session_id: session.id.as_str(),
-        now: event.at,
-        budget: usize::try_from(config.context.budget).unwrap_or(usize::MAX),
+        now,
+        budget,
     };
-    Some(context::build(&database, &request).text)
+    context::build(database, &request)
 }
 
 /// A source that we do not know is a new way to start, and wants its context like any other.

@@ -4,6 +4,7 @@
 //! Everything here runs while the user waits for Claude Code, so it does one transaction and leaves the rest to the
 //! worker. It always succeeds from outside: what cannot be stored is spooled, what cannot be spooled is counted.
 
+mod ask;
 mod autostart;
 mod context;
 mod event;
@@ -14,11 +15,13 @@ mod payload;
 use std::io::{self, Read, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rusqlite::Connection;
+
 #[cfg(feature = "service")]
 pub use autostart::LAUNCH;
 
 use crate::config::{Config, Environment, Problem};
-use crate::model::{Event, EventBody, Millis};
+use crate::model::{Event, Millis};
 use crate::paths::Home;
 use crate::spool;
 use crate::store::{self, StoreError};
@@ -92,17 +95,19 @@ pub fn run(
     let Some(event) = event::accept(verb, &payload, now, &config, environment) else {
         return Ok(());
     };
-    let stored = keep(&home, &config, environment, &event, &problems);
+    let kept = keep(&home, &config, environment, &event, &problems);
     let is_served = nudge::send(&home);
+    let (database, outcome) = match kept {
+        Ok(database) => (database, Ok(())),
+        Err(lost) => (None, Err(lost.into())),
+    };
     if verb == Verb::Context {
-        let notice = stored.as_ref().ok().and_then(Option::as_deref);
-        context::print(&home, &config, &event, notice, output)?;
+        context::print(&home, &config, &event, database, output)?;
     }
     if !is_served && config.worker.autostart {
         autostart::start(&home);
     }
-    stored?;
-    Ok(())
+    outcome
 }
 
 /// The event that a payload makes, for whoever takes payloads in by another way than a hook's stdin. None if the user does
@@ -123,23 +128,21 @@ pub fn nudge(home: &Home) {
     nudge::send(home);
 }
 
-/// Puts the event into the database, else into the spool, else counts it as dropped. Brings back what the user is to be
-/// told, if this is the moment for it.
+/// Puts the event into the database, which is returned, else into the spool, else counts it as dropped.
 fn keep(
     home: &Home,
     config: &Config,
     environment: &Environment,
     event: &Event,
     problems: &[Problem],
-) -> Result<Option<String>, Lost> {
+) -> Result<Option<Connection>, Lost> {
     let stored = store::open_for_hook(home, config.hook.busy_ms).and_then(|mut database| {
         store::record(&mut database, event)?;
         note_problems(&database, problems, event.at);
-        let tells = matches!(event.body, EventBody::Start { .. });
-        Ok(if tells { store::take_notice(&database).unwrap_or_default() } else { None })
+        Ok(database)
     });
     let store = match stored {
-        Ok(notice) => return Ok(notice),
+        Ok(database) => return Ok(Some(database)),
         Err(error) => error,
     };
     let spooled = home.prepare().map_err(io::Error::other).and_then(|()| spool::write(home, event));
@@ -151,7 +154,7 @@ fn keep(
 }
 
 /// Best effort: the worker, which is strict about settings, says the same with more emphasis.
-fn note_problems(database: &rusqlite::Connection, problems: &[Problem], now: Millis) {
+fn note_problems(database: &Connection, problems: &[Problem], now: Millis) {
     for problem in problems {
         let _ = store::note_ignored_setting(database, &problem.to_string(), now);
     }

@@ -22,8 +22,16 @@ pub fn record(database: &mut Connection, event: &Event) -> Result<Recorded, Stor
     Ok(recorded)
 }
 
-/// [`record`] within a transaction of the caller's.
-pub fn record_in(transaction: &Transaction<'_>, event: &Event) -> Result<Recorded, StoreError> {
+/// [`record`] for several at once: all of them are stored, or none.
+#[cfg(feature = "service")]
+pub fn record_all(database: &mut Connection, events: &[Event]) -> Result<Vec<Recorded>, StoreError> {
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let recorded = events.iter().map(|event| record_in(&transaction, event)).collect::<Result<_, _>>()?;
+    transaction.commit()?;
+    Ok(recorded)
+}
+
+fn record_in(transaction: &Transaction<'_>, event: &Event) -> Result<Recorded, StoreError> {
     let touch = |session| touch_session(transaction, session, event);
     let session = event.session.as_ref();
     let Some(row) = QueueRow::new(event) else {

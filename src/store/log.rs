@@ -44,6 +44,7 @@ pub fn log(database: &Connection, entry: &LogEntry, now: Millis) -> Result<(), S
 }
 
 /// Leaves a message for the user, who sees it when the next session starts. The same one only once a day.
+#[cfg(feature = "service")]
 pub fn notice(database: &Connection, message: &str, now: Millis) -> Result<(), StoreError> {
     const DAY: Millis = 24 * 60 * 60_000;
     let sql = "INSERT INTO event_log (event_type, data, created_at)
@@ -57,6 +58,7 @@ pub fn notice(database: &Connection, message: &str, now: Millis) -> Result<(), S
 }
 
 /// What was spent since then.
+#[cfg(feature = "service")]
 pub fn spent_since(database: &Connection, since: Millis) -> Result<f64, StoreError> {
     let sql = "SELECT coalesce(sum(cost_usd), 0.0) FROM event_log WHERE event_type = 'llm_call' AND created_at >= ?1";
     Ok(database.prepare_cached(sql)?.query_row([since], |row| row.get(0))?)

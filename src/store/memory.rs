@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 
 use super::StoreError;
 use super::log::{self, LogEntry, log};
-use super::queue::{self, Ending};
+use super::queue::{self, ClaimId, Ending};
 use crate::model::{Millis, ObservationDraft, SessionId, SummaryDraft};
 
 /// Who made something, and what it took.
@@ -40,6 +40,8 @@ pub struct NewObservation {
 pub struct Settlement {
     /// Whose work it was.
     pub session: SessionId,
+    /// What its rows are held by.
+    pub claim: ClaimId,
     /// The prompt that it belongs to.
     pub prompt_number: Option<i64>,
     /// How each row ended.
@@ -58,10 +60,13 @@ pub struct Settlement {
     pub now: Millis,
 }
 
-/// Stores the settlement as a whole, or nothing of it if the rows are no longer the caller's. True if it was stored.
+/// Stores the settlement as a whole, or nothing of it if the rows are no longer the caller's; what is left of the claim
+/// is then given back. True if it was stored.
 pub fn settle(database: &mut Connection, settlement: &Settlement) -> Result<bool, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if !queue::finish(&transaction, &settlement.endings, settlement.now)? {
+    if !queue::finish(&transaction, &settlement.endings, settlement.claim, settlement.now)? {
+        transaction.rollback()?;
+        queue::release(database, settlement.claim)?;
         return Ok(false);
     }
     let place = Place::of(&transaction, &settlement.session)?;

@@ -3,7 +3,6 @@
 //! One file, WAL, one transaction for everything that belongs together. Knows nothing of HTTP, models or prompts.
 
 mod capture;
-#[cfg(feature = "service")]
 pub mod log;
 #[cfg(feature = "service")]
 pub mod memory;
@@ -25,6 +24,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
+#[cfg(feature = "service")]
+pub use capture::record_all;
 pub use capture::{Recorded, note_ignored_setting, record, take_notice};
 #[cfg(feature = "service")]
 pub use pool::{Readers, open_for_worker, open_readers};
@@ -61,9 +62,15 @@ pub enum StoreError {
     /// There is none yet, and none is to be made.
     #[error("there is no database yet")]
     Missing,
+    /// The file that was opened is no longer the one at its place.
+    #[error("the database file was removed or replaced")]
+    Replaced,
     /// The disk is full.
     #[error("the disk is full")]
     Full,
+    /// This very thing cannot be stored, or read: trying again will not help, and other things are not concerned.
+    #[error("the database does not take this: {0}")]
+    Refused(rusqlite::Error),
     /// The thread that does the work is gone, or died of this piece of it.
     #[error("the database's thread gave no answer")]
     Gone,
@@ -84,8 +91,18 @@ impl From<rusqlite::Error> for StoreError {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
             Some(ErrorCode::DiskFull) => Self::Full,
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Corrupt(error),
-            _ => Self::Sql(error),
+            Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) | None => {
+                Self::Refused(error)
+            }
+            Some(_) => Self::Sql(error),
         }
+    }
+}
+
+impl StoreError {
+    /// Whether it passes by itself while the database stays as it is: then it is worth waiting for.
+    pub fn passes(&self) -> bool {
+        matches!(self, Self::Busy | Self::Full)
     }
 }
 

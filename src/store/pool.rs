@@ -14,7 +14,7 @@ use crate::paths::Home;
 pub type Readers = r2d2::Pool<SqliteConnectionManager>;
 
 /// Hooks hold the lock for a millisecond; a backup or a person with a shell may hold it longer.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The one connection that writes: made, migrated, and without claims of workers that are no more.
 pub fn open_for_worker(home: &Home, now: Millis) -> Result<Connection, StoreError> {

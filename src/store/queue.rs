@@ -16,6 +16,8 @@ use crate::model::{Millis, SessionId};
 pub struct ClaimRules {
     /// The present.
     pub now: Millis,
+    /// What the rows will be held by; never used before.
+    pub claim: ClaimId,
     /// Whether a turn's events are taken together.
     pub batching: bool,
     /// The most events of one batch.
@@ -43,7 +45,13 @@ pub struct Work {
     pub session: SessionId,
     /// A batch of events, or a single marker.
     pub rows: Vec<QueueRow>,
+    /// What they are held by.
+    pub claim: ClaimId,
 }
+
+/// Tells one claim from another, as `claimed_at`: only whoever made a claim can end it, however late the answer comes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClaimId(pub Millis);
 
 /// A row of the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,17 +104,23 @@ impl QueueRow {
         Ok(Self {
             id: row.get(0)?,
             kind,
-            tool_name: row.get(2)?,
-            payload: row.get(3)?,
+            tool_name: text(row, 2)?,
+            payload: text(row, 3)?,
             raw_bytes: row.get(4)?,
             prompt_number: row.get(5)?,
-            cwd: row.get(6)?,
-            agent_type: row.get(7)?,
+            cwd: text(row, 6)?,
+            agent_type: text(row, 7)?,
             failed: row.get(8)?,
             attempts: row.get(9)?,
             created_at: row.get(10)?,
         })
     }
+}
+
+/// Text as it is, or repaired: one row with broken text must not stop those behind it.
+fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
+    let bytes = row.get_ref(column)?.as_bytes_or_null()?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
 }
 
 /// A row as far as readiness is concerned.
@@ -135,9 +149,9 @@ pub fn claim(
         }
         match readiness(&heads(&transaction, &session, rules)?, rules) {
             Readiness::Ready(ids) => {
-                let rows = take(&transaction, &ids, rules.now)?;
+                let rows = take(&transaction, &ids, rules.claim)?;
                 transaction.commit()?;
-                return Ok(Claim::Work(Work { session, rows }));
+                return Ok(Claim::Work(Work { session, rows, claim: rules.claim }));
             }
             Readiness::At(time) => wake_at = Some(wake_at.map_or(time, |earlier| earlier.min(time))),
             Readiness::Blocked => {}
@@ -219,13 +233,13 @@ fn readiness(heads: &[Head], rules: &ClaimRules) -> Readiness {
     if is_closed || is_silent { Readiness::Ready(ids()) } else { Readiness::At(silence_ends) }
 }
 
-fn take(database: &Connection, ids: &[i64], now: Millis) -> Result<Vec<QueueRow>, StoreError> {
+fn take(database: &Connection, ids: &[i64], claim: ClaimId) -> Result<Vec<QueueRow>, StoreError> {
     let sql = format!(
         "UPDATE pending_queue SET status = 'processing', claimed_at = ?1
          WHERE id IN (SELECT value FROM json_each(?2)) AND status = 'raw' RETURNING {COLUMNS}"
     );
     let mut statement = database.prepare_cached(&sql)?;
-    let rows = statement.query_map(params![now, json_ids(ids)], QueueRow::read)?;
+    let rows = statement.query_map(params![claim.0, json_ids(ids)], QueueRow::read)?;
     let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
     rows.sort_by_key(|row| row.id);
     Ok(rows)
@@ -249,16 +263,17 @@ pub enum Ending {
     Skipped(String),
 }
 
-/// Ends claimed rows. False if somebody took them back in between: then nothing of their results may be stored.
+/// Ends claimed rows. False if somebody took one of them back in between: then nothing of their results may be stored.
 pub(super) fn finish(
     database: &Connection,
     endings: &[(i64, Ending)],
+    claim: ClaimId,
     now: Millis,
 ) -> Result<bool, StoreError> {
     let sql =
         "UPDATE pending_queue SET status = ?2, last_error = ?3, claimed_at = NULL, next_attempt_at = NULL,
                       finished_at = ?4
-               WHERE id = ?1 AND status = 'processing'";
+               WHERE id = ?1 AND claimed_at = ?5";
     let mut statement = database.prepare_cached(sql)?;
     for (id, ending) in endings {
         let (status, reason) = match ending {
@@ -266,7 +281,7 @@ pub(super) fn finish(
             Ending::DoneBeyondCeiling => ("done", Some(BEYOND_CEILING)),
             Ending::Skipped(reason) => ("skipped", Some(reason.as_str())),
         };
-        if statement.execute(params![id, status, reason, now])? == 0 {
+        if statement.execute(params![id, status, reason, now, claim.0])? == 0 {
             return Ok(false);
         }
     }
@@ -276,7 +291,7 @@ pub(super) fn finish(
 /// Notes a failure of the items themselves, and what it cost: another attempt later, or the end of it.
 pub fn fail(
     database: &mut Connection,
-    ids: &[i64],
+    claim: ClaimId,
     error: &str,
     max_attempts: u64,
     entries: &[LogEntry],
@@ -288,27 +303,30 @@ pub fn fail(
                  status = iif(attempts + 1 >= ?3, 'error', 'raw'),
                  finished_at = iif(attempts + 1 >= ?3, ?4, NULL),
                  next_attempt_at = iif(attempts + 1 >= ?3, NULL, ?4 + (5000 << min(attempts, 6)))
-               WHERE id IN (SELECT value FROM json_each(?1)) AND status = 'processing'";
+               WHERE claimed_at = ?1";
     let max_attempts = i64::try_from(max_attempts).unwrap_or(i64::MAX);
-    transaction.prepare_cached(sql)?.execute(params![json_ids(ids), error, max_attempts, now])?;
+    transaction.prepare_cached(sql)?.execute(params![claim.0, error, max_attempts, now])?;
     for entry in entries {
         log(&transaction, entry, now)?;
     }
     Ok(transaction.commit()?)
 }
 
-/// Gives claimed rows back at no attempt.
-pub fn release(database: &mut Connection, ids: &[i64]) -> Result<(), StoreError> {
-    let sql = "UPDATE pending_queue SET status = 'raw', claimed_at = NULL
-               WHERE id IN (SELECT value FROM json_each(?1)) AND status = 'processing'";
-    database.prepare_cached(sql)?.execute([json_ids(ids)])?;
+/// Gives back what is left of a claim, at no attempt.
+pub fn release(database: &Connection, claim: ClaimId) -> Result<(), StoreError> {
+    let sql = "UPDATE pending_queue SET status = 'raw', claimed_at = NULL WHERE claimed_at = ?1";
+    database.prepare_cached(sql)?.execute([claim.0])?;
     Ok(())
 }
 
 /// Gives back whatever a worker that is no more had claimed. Only the holder of the lock may say so.
 pub fn release_orphans(database: &Connection) -> Result<usize, StoreError> {
-    let sql = "UPDATE pending_queue SET status = 'raw', claimed_at = NULL
-               WHERE status = 'processing' AND status IN ('raw', 'processing')";
+    // A look first: writing would wait for whoever writes now.
+    let sql = "SELECT EXISTS (SELECT 1 FROM pending_queue WHERE claimed_at IS NOT NULL)";
+    if !database.query_row(sql, [], |row| row.get(0))? {
+        return Ok(0);
+    }
+    let sql = "UPDATE pending_queue SET status = 'raw', claimed_at = NULL WHERE claimed_at IS NOT NULL";
     Ok(database.execute(sql, [])?)
 }
 
@@ -334,14 +352,22 @@ pub struct OpenWork {
     pub oldest_raw_at: Option<Millis>,
 }
 
-/// Counts what is open.
+/// Counts what is open, from indexes alone.
 pub fn open_work(database: &Connection) -> Result<OpenWork, StoreError> {
-    let sql = "SELECT count(*) FILTER (WHERE status = 'raw'), count(*) FILTER (WHERE status = 'processing'),
-                      min(created_at) FILTER (WHERE status = 'raw')
-               FROM pending_queue WHERE status IN ('raw', 'processing')";
-    Ok(database.prepare_cached(sql)?.query_row([], |row| {
-        Ok(OpenWork { raw: row.get(0)?, processing: row.get(1)?, oldest_raw_at: row.get(2)? })
-    })?)
+    let sql = "SELECT (SELECT count(*) FROM pending_queue WHERE status IN ('raw', 'processing')),
+                      (SELECT count(*) FROM pending_queue WHERE claimed_at IS NOT NULL)";
+    let (open, processing): (i64, i64) =
+        database.prepare_cached(sql)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    // A session's rows are worked on in their order, so that its first that waits is its oldest.
+    let sql = "SELECT created_at FROM pending_queue WHERE status IN ('raw', 'processing') AND session_id = ?1
+               AND status = 'raw' ORDER BY id LIMIT 1";
+    let mut oldest_of = database.prepare_cached(sql)?;
+    let mut oldest_raw_at: Option<Millis> = None;
+    for session in sessions_with_work(database, None)? {
+        let at: Option<Millis> = oldest_of.query_row([session.as_str()], |row| row.get(0)).optional()?;
+        oldest_raw_at = [oldest_raw_at, at].into_iter().flatten().min();
+    }
+    Ok(OpenWork { raw: open - processing, processing, oldest_raw_at })
 }
 
 /// Counts what is finished: done, skipped, error. Walks an index of all of it.
@@ -374,9 +400,11 @@ pub fn turn_events(
     let sql = format!(
         "SELECT {COLUMNS} FROM (
            SELECT {COLUMNS} FROM pending_queue
-           WHERE session_id = ?1 AND kind = 'observation' AND status IN ('done', 'skipped') AND id < ?2
+           WHERE session_id = ?1 AND finished_at IS NOT NULL AND kind = 'observation' AND status IN ('done', 'skipped')
+             AND id < ?2
              AND id > coalesce((SELECT max(id) FROM pending_queue
-                                WHERE session_id = ?1 AND kind <> 'observation' AND id < ?2), 0)
+                                WHERE session_id = ?1 AND finished_at IS NOT NULL AND kind <> 'observation'
+                                  AND id < ?2), 0)
            ORDER BY id DESC LIMIT ?3)
          ORDER BY id"
     );

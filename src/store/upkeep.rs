@@ -1,58 +1,87 @@
 //! What time does to the database: sessions that went silent, rows that are too old, a file that should shrink.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, TransactionBehavior, params};
 
 use super::StoreError;
+use super::pool::PATIENCE;
 use crate::config::Retention;
 use crate::model::Millis;
 
 const DAY: Millis = 24 * 60 * 60_000;
 
-/// Rows that one transaction of housekeeping touches, so that no hook waits long for it.
+/// Rows, or pages, that one transaction of housekeeping touches, so that no hook waits long for it.
 const AT_ONCE: i64 = 500;
 
+/// Payloads can be large, and all of their pages are touched.
+const PAYLOADS_AT_ONCE: i64 = 100;
+
 /// Deals with sessions that were silent for a day. What such a session left over is summarised first: a marker is
-/// queued for it, and only a session without open work is called interrupted. True if markers were queued.
-pub fn interrupt_silent_sessions(database: &mut Connection, now: Millis) -> Result<bool, StoreError> {
+/// queued for it, and only a session without open work is called interrupted.
+pub fn interrupt_silent_sessions(database: &mut Connection, now: Millis) -> Result<Silent, StoreError> {
+    let before = now - DAY;
+    if !has_silent(database, before)? {
+        return Ok(Silent::default());
+    }
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let sql = "INSERT OR IGNORE INTO pending_queue (event_key, session_id, kind, prompt_number, created_at)
                SELECT 'silent:' || s.id || '@' || s.last_activity_at, s.id, 'flush', s.prompt_count, ?1
                FROM sessions s
                WHERE s.status = 'active' AND s.last_activity_at < ?2
-                 AND EXISTS (SELECT 1 FROM pending_queue q WHERE q.session_id = s.id AND q.kind = 'observation'
-                             AND q.id > coalesce((SELECT max(m.id) FROM pending_queue m
-                                                  WHERE m.session_id = s.id AND m.kind <> 'observation'), 0))";
-    let queued = transaction.execute(sql, [now, now - DAY])?;
+                 AND (EXISTS (SELECT 1 FROM pending_queue q WHERE q.session_id = s.id
+                              AND q.status IN ('raw', 'processing'))
+                      OR (SELECT q.kind FROM pending_queue q WHERE q.session_id = s.id AND q.finished_at IS NOT NULL
+                          ORDER BY q.id DESC LIMIT 1) = 'observation')";
+    let queued = transaction.execute(sql, [now, before])?;
     let sql = "UPDATE sessions SET status = 'interrupted', ended_at = last_activity_at
                WHERE status = 'active' AND last_activity_at < ?1
                  AND NOT EXISTS (SELECT 1 FROM pending_queue q
                                  WHERE q.session_id = sessions.id AND q.status IN ('raw', 'processing'))";
-    transaction.execute(sql, [now - DAY])?;
+    transaction.execute(sql, [before])?;
+    let waiting = has_silent(&transaction, before)?;
     transaction.commit()?;
-    Ok(queued > 0)
+    Ok(Silent { queued: queued > 0, waiting })
+}
+
+/// What was found out about silent sessions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Silent {
+    /// Markers were queued.
+    pub queued: bool,
+    /// Some will be interrupted when their work is done.
+    pub waiting: bool,
+}
+
+fn has_silent(database: &Connection, before: Millis) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM sessions WHERE status = 'active' AND last_activity_at < ?1)";
+    Ok(database.prepare_cached(sql)?.query_row([before], |row| row.get(0))?)
 }
 
 /// Drops what is too old, a little at a time. True if there is more to do.
 pub fn drop_old(database: &Connection, retention: &Retention, now: Millis) -> Result<bool, StoreError> {
     let before = |days: u64| now - i64::try_from(days).unwrap_or(i64::MAX / DAY).saturating_mul(DAY);
-    let mut more = false;
+    let sql = "UPDATE pending_queue SET payload = NULL WHERE id IN (
+                 SELECT id FROM pending_queue
+                 WHERE finished_at IS NOT NULL AND payload IS NOT NULL AND finished_at < ?1 LIMIT ?2)";
+    let mut more = at_most(PAYLOADS_AT_ONCE, database, sql, before(retention.raw_days))?;
     for status in ["done", "skipped", "error"] {
-        let sql = "UPDATE pending_queue SET payload = NULL WHERE id IN (
-                     SELECT id FROM pending_queue WHERE status = ?1 AND finished_at < ?2 AND payload IS NOT NULL LIMIT ?3)";
-        more |= at_once(database, sql, status, before(retention.raw_days))?;
-        let sql = "DELETE FROM pending_queue WHERE id IN (
-                     SELECT id FROM pending_queue WHERE status = ?1 AND finished_at < ?2 LIMIT ?3)";
-        more |= at_once(database, sql, status, before(retention.queue_days))?;
+        let sql = format!(
+            "DELETE FROM pending_queue WHERE id IN (
+               SELECT id FROM pending_queue
+               WHERE status = '{status}' AND finished_at IS NOT NULL AND finished_at < ?1 LIMIT ?2)"
+        );
+        more |= at_most(AT_ONCE, database, &sql, before(retention.queue_days))?;
     }
-    let sql = "DELETE FROM event_log WHERE id IN (
-                 SELECT id FROM event_log WHERE ?1 = '' AND created_at < ?2 LIMIT ?3)";
-    more |= at_once(database, sql, "", before(retention.event_log_days))?;
+    let sql = "DELETE FROM event_log WHERE id IN (SELECT id FROM event_log WHERE created_at < ?1 LIMIT ?2)";
+    more |= at_most(AT_ONCE, database, sql, before(retention.event_log_days))?;
     Ok(more)
 }
 
-fn at_once(database: &Connection, sql: &str, status: &str, before: Millis) -> Result<bool, StoreError> {
-    let changed = database.prepare_cached(sql)?.execute(params![status, before, AT_ONCE])?;
-    Ok(i64::try_from(changed).unwrap_or_default() == AT_ONCE)
+/// True if so many were changed that there may be more.
+fn at_most(limit: i64, database: &Connection, sql: &str, before: Millis) -> Result<bool, StoreError> {
+    let changed = database.prepare_cached(sql)?.execute(params![before, limit])?;
+    Ok(i64::try_from(changed).unwrap_or_default() == limit)
 }
 
 /// Gives pages that nothing uses back to the file system, a little at a time. True if there is more to do.
@@ -62,14 +91,27 @@ pub fn shrink(database: &Connection) -> Result<bool, StoreError> {
     if free < 2 * AT_ONCE {
         return Ok(false);
     }
-    database.execute_batch(&format!("PRAGMA incremental_vacuum({AT_ONCE})"))?;
+    // Every step of this statement gives back one page.
+    let mut statement = database.prepare(&format!("PRAGMA incremental_vacuum({AT_ONCE})"))?;
+    let mut pages = statement.query([])?;
+    while pages.next()?.is_some() {}
     Ok(true)
 }
 
-/// Writes the log back into the database and empties it.
+/// Writes the log back into the database and, if nobody reads from it at this moment, empties it.
 pub fn checkpoint(database: &Connection) -> Result<(), StoreError> {
-    // Most of it without holding anybody up, then the rest with everybody waiting for a moment.
-    database.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
-    database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    // Without holding anybody up: a reader lets the log live on, and is no reason to wait with the lock in hand.
+    let is_written_back = |row: &rusqlite::Row<'_>| {
+        Ok(row.get::<_, i64>(0)? == 0 && row.get::<_, i64>(1)? == row.get::<_, i64>(2)?)
+    };
+    if database.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], is_written_back)? {
+        database.busy_timeout(Duration::ZERO)?;
+        let emptied = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        database.busy_timeout(PATIENCE)?;
+        match emptied.map_err(StoreError::from) {
+            Ok(()) | Err(StoreError::Busy) => {}
+            Err(error) => return Err(error),
+        }
+    }
     Ok(())
 }

@@ -15,16 +15,18 @@ use crate::paths::Home;
 pub struct Sockets {
     /// HTTP.
     pub api: UnixListener,
+    /// Who made it.
+    pub api_origin: Origin,
     /// Nudges.
     pub nudge: UnixDatagram,
-    /// Who made them.
-    pub origin: Origin,
+    /// Who made it.
+    pub nudge_origin: Origin,
 }
 
-/// Who made the sockets, and so who removes them.
+/// Who made a socket, and so who removes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// systemd or launchd, which keep them beyond our end.
+    /// systemd or launchd, which keep it beyond our end.
     Manager,
     /// We did.
     Own,
@@ -64,16 +66,17 @@ impl Sockets {
     /// What the service manager hands over, else sockets of our own. The caller holds the lock.
     pub fn open(home: &Home) -> Result<Self, ActivationError> {
         let given = Self::from_systemd().or_else(|| Self::from_launchd(home));
-        match given {
-            Some((Some(api), Some(nudge))) => Ok(Self { api, nudge, origin: Origin::Manager }),
-            // A manager that gives only one of them was set up by hand; the other can be our own.
-            Some((Some(api), None)) => Ok(Self {
-                api,
-                nudge: bind(&home.nudge_socket(), |path| UnixDatagram::bind(path))?,
-                origin: Origin::Manager,
-            }),
-            _ => Self::bind(home),
-        }
+        let (api, nudge) = given.unwrap_or_default();
+        // A manager that gives only one of them was set up by hand; the other can be our own.
+        let (api, api_origin) = match api {
+            Some(api) => (api, Origin::Manager),
+            None => (bind_api(home)?, Origin::Own),
+        };
+        let (nudge, nudge_origin) = match nudge {
+            Some(nudge) => (nudge, Origin::Manager),
+            None => (bind_nudge(home)?, Origin::Own),
+        };
+        Ok(Self { api, api_origin, nudge, nudge_origin })
     }
 
     fn from_systemd() -> Option<(Option<UnixListener>, Option<UnixDatagram>)> {
@@ -98,19 +101,21 @@ impl Sockets {
     fn from_launchd(_home: &Home) -> Option<(Option<UnixListener>, Option<UnixDatagram>)> {
         None
     }
+}
 
-    fn bind(home: &Home) -> Result<Self, ActivationError> {
-        let api = home.socket();
-        // The lock says that no worker lives; whoever answers is a manager that holds the socket for one.
-        if UnixStream::connect(&api).is_ok() {
-            return Err(ActivationError::Taken(api));
-        }
-        Ok(Self {
-            api: bind(&api, |path| UnixListener::bind(path))?,
-            nudge: bind(&home.nudge_socket(), |path| UnixDatagram::bind(path))?,
-            origin: Origin::Own,
-        })
+/// Makes the socket for HTTP. The caller holds the lock.
+pub fn bind_api(home: &Home) -> Result<UnixListener, ActivationError> {
+    let path = home.socket();
+    // The lock says that no worker lives; whoever answers is a manager that holds the socket for one.
+    if UnixStream::connect(&path).is_ok() {
+        return Err(ActivationError::Taken(path));
     }
+    bind(&path, |path| UnixListener::bind(path))
+}
+
+/// Makes the socket for nudges. The caller holds the lock.
+pub fn bind_nudge(home: &Home) -> Result<UnixDatagram, ActivationError> {
+    bind(&home.nudge_socket(), |path| UnixDatagram::bind(path))
 }
 
 /// Binds after removing what a worker that was killed left behind.
@@ -138,10 +143,10 @@ mod tests {
     fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
         let scratch = tempfile::tempdir().unwrap();
         let home = Home::at(scratch.path());
-        drop(Sockets::bind(&home).unwrap());
+        drop(bind_api(&home).unwrap());
         assert!(home.socket().exists(), "left behind, as by kill -9");
-        let live = Sockets::bind(&home).unwrap();
-        assert!(matches!(Sockets::bind(&home), Err(ActivationError::Taken(_))));
+        let live = bind_api(&home).unwrap();
+        assert!(matches!(bind_api(&home), Err(ActivationError::Taken(_))));
         assert_eq!(fs::metadata(home.socket()).unwrap().permissions().mode() & 0o777, 0o600);
         drop(live);
     }
@@ -149,7 +154,7 @@ mod tests {
     #[test]
     fn a_home_that_is_too_deep_is_told_so() {
         let home = Home::at(format!("/tmp/{}", "deep/".repeat(30)));
-        let error = Sockets::bind(&home).unwrap_err().to_string();
+        let error = bind_api(&home).unwrap_err().to_string();
         assert!(error.contains("CLAUDE_MEM_HOME") && error.contains("107"), "{error}");
     }
 }

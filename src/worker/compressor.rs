@@ -121,7 +121,7 @@ impl Compressor {
         let prices = &running.config.prices;
         let at_most = llm.cost_at_most(prices, &request);
         let day = clock::day_start(clock::now());
-        let spent = running.read(move |database| spent_since(database, day)).await?;
+        let spent = running.database.read(move |database| spent_since(database, day)).await?;
         let Some(_reservation) = self.reserve(spent, at_most, running.config.cost.max_usd_per_day) else {
             return Ok(Asked::OverCeiling);
         };

@@ -1,57 +1,125 @@
 //! The database as the asynchronous part sees it: one thread that writes, and readers on borrowed threads. No statement
 //! runs on an asynchronous thread.
 
-use std::sync::mpsc;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::store::{Readers, StoreError};
+use super::clock;
+use crate::paths::Home;
+use crate::store::{self, Readers, StoreError};
+
+/// The open database.
+#[derive(Debug, Clone)]
+pub struct Database {
+    writer: mpsc::Sender<Job>,
+    readers: Readers,
+    file: Arc<OpenFile>,
+}
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
-/// The one that writes.
-#[derive(Debug, Clone)]
-pub struct Writer {
-    jobs: mpsc::Sender<Job>,
-}
-
-impl Writer {
-    /// Gives the connection to a thread of its own, which ends with the last handle.
-    pub fn start(mut database: Connection) -> std::io::Result<Self> {
-        let (jobs, queue) = mpsc::channel::<Job>();
+impl Database {
+    /// Opens it on a thread of its own, which then writes until the last handle is gone.
+    pub async fn open(home: &Home) -> Result<Self, StoreError> {
+        let (opened, outcome) = oneshot::channel();
+        let home = home.clone();
         std::thread::Builder::new().name("writer".into()).spawn(move || {
-            for job in queue {
-                // A panic is that job's failure, not the end of all that come after it.
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(&mut database)));
+            let (sender, jobs) = mpsc::channel();
+            match open(&home, sender) {
+                Ok((connection, database)) => {
+                    let _ = opened.send(Ok(database));
+                    write(connection, jobs);
+                }
+                Err(error) => drop(opened.send(Err(error))),
             }
         })?;
-        Ok(Self { jobs })
+        outcome.await.unwrap_or(Err(StoreError::Gone))
     }
 
     /// Does something with the writing connection and waits for the outcome.
-    pub async fn run<T: Send + 'static>(
+    pub async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (answer, outcome) = oneshot::channel();
+        let file = self.file.clone();
         let job: Job = Box::new(move |database| {
-            let _ = answer.send(work(database));
+            // What was written into a file that is no longer there is not stored.
+            let outcome = work(database).and_then(|value| file.check().map(|()| value));
+            let _ = answer.send(outcome);
         });
-        self.jobs.send(job).map_err(|_| StoreError::Gone)?;
+        self.writer.send(job).map_err(|_| StoreError::Gone)?;
+        outcome.await.map_err(|_| StoreError::Gone)?
+    }
+
+    /// Does something with a reading connection and waits for the outcome.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let readers = self.readers.clone();
+        let outcome = tokio::task::spawn_blocking(move || {
+            let database = readers.get().map_err(|_| StoreError::Busy)?;
+            work(&database)
+        });
         outcome.await.map_err(|_| StoreError::Gone)?
     }
 }
 
-/// Does something with a reading connection and waits for the outcome.
-pub async fn read<T: Send + 'static>(
-    readers: &Readers,
-    work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, StoreError> {
-    let readers = readers.clone();
-    let outcome = tokio::task::spawn_blocking(move || {
-        let database = readers.get().map_err(|_| StoreError::Busy)?;
-        work(&database)
-    });
-    outcome.await.map_err(|_| StoreError::Gone)?
+fn open(home: &Home, writer: mpsc::Sender<Job>) -> Result<(Connection, Database), StoreError> {
+    let connection = store::open_for_worker(home, clock::now())?;
+    let readers = store::open_readers(home)?;
+    let file = Arc::new(OpenFile::at(home.database())?);
+    Ok((connection, Database { writer, readers, file }))
+}
+
+fn write(mut connection: Connection, jobs: mpsc::Receiver<Job>) {
+    for job in jobs {
+        // A panic is that job's failure, not the end of all that come after it.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(&mut connection)));
+    }
+}
+
+/// A file as it was when it was opened.
+#[derive(Debug)]
+struct OpenFile {
+    path: PathBuf,
+    identity: FileIdentity,
+}
+
+impl OpenFile {
+    fn at(path: PathBuf) -> Result<Self, StoreError> {
+        let identity = FileIdentity::of(&path).ok_or(StoreError::Replaced)?;
+        Ok(Self { path, identity })
+    }
+
+    /// An open file lives on after it was removed; nobody else would ever see what is written into it.
+    fn check(&self) -> Result<(), StoreError> {
+        let is_there = FileIdentity::of(&self.path) == Some(self.identity);
+        is_there.then_some(()).ok_or(StoreError::Replaced)
+    }
+}
+
+/// Which file a path leads to. Not given to another one while somebody has the file open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileIdentity {
+    device: u64,
+    inode: u64,
+}
+
+impl FileIdentity {
+    /// The file that is there now.
+    pub fn of(path: &Path) -> Option<Self> {
+        std::fs::metadata(path).ok().map(|meta| Self::from(&meta))
+    }
+}
+
+impl From<&std::fs::Metadata> for FileIdentity {
+    fn from(meta: &std::fs::Metadata) -> Self {
+        Self { device: meta.dev(), inode: meta.ino() }
+    }
 }

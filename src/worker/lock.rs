@@ -5,12 +5,13 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
+use super::database::FileIdentity;
 use crate::paths::Home;
 
 /// Held for a worker's life.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
 }
 
 /// Why there is no lock.
@@ -29,9 +30,12 @@ pub enum LockError {
     Io(#[from] io::Error),
 }
 
+/// Whoever looks for the holder holds the lock for a moment, and so does a worker that has not said its name yet.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 impl Lock {
-    /// Takes the lock, waiting for a holder that is about to leave.
-    pub fn take(home: &Home, patience: Duration) -> Result<Self, LockError> {
+    /// Takes the lock.
+    pub fn take(home: &Home) -> Result<Self, LockError> {
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -39,23 +43,36 @@ impl Lock {
             .truncate(false)
             .mode(0o600)
             .open(home.lock())?;
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + PATIENCE;
         loop {
             match file.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::Error(error)) => return Err(error.into()),
-                Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
-                    let home_dir = home.dir().display().to_string();
-                    return Err(LockError::Held { pid: read_pid(&mut file), home: home_dir });
+                Err(TryLockError::WouldBlock) => {
+                    let pid = read_pid(&mut file);
+                    if pid.is_some_and(is_alive) || Instant::now() >= deadline {
+                        return Err(LockError::Held { pid, home: home.dir().display().to_string() });
+                    }
+                    std::thread::sleep(Duration::from_millis(5));
                 }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(50)),
             }
         }
         // For people and for `stop`; the lock itself needs no content.
         file.set_len(0)?;
         file.rewind()?;
         writeln!(file, "{}", std::process::id())?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+
+    /// Takes the lock once more if its file is gone: a lock that nobody can find keeps nobody out. An error if another
+    /// worker was faster.
+    pub fn renew(&mut self, home: &Home) -> Result<(), LockError> {
+        let held = FileIdentity::from(&self.file.metadata()?);
+        if FileIdentity::of(&home.lock()) != Some(held) {
+            home.prepare().map_err(io::Error::other)?;
+            *self = Self::take(home)?;
+        }
+        Ok(())
     }
 
     /// The process that holds the lock, if one does.
@@ -66,6 +83,11 @@ impl Lock {
             _ => None,
         }
     }
+}
+
+fn is_alive(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
 }
 
 fn read_pid(file: &mut File) -> Option<u32> {
@@ -84,12 +106,25 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let home = Home::at(scratch.path());
         assert_eq!(Lock::holder(&home), None);
-        let first = Lock::take(&home, Duration::ZERO).unwrap();
-        let refused = Lock::take(&home, Duration::ZERO).unwrap_err();
+        let first = Lock::take(&home).unwrap();
+        let refused = Lock::take(&home).unwrap_err();
         assert!(refused.to_string().contains(&format!("pid {}", std::process::id())), "{refused}");
         assert_eq!(Lock::holder(&home), Some(std::process::id()));
         drop(first);
         assert_eq!(Lock::holder(&home), None);
-        Lock::take(&home, Duration::ZERO).unwrap();
+        Lock::take(&home).unwrap();
+    }
+
+    #[test]
+    fn a_lock_whose_file_is_gone_is_taken_once_more_unless_somebody_was_faster() {
+        let scratch = tempfile::tempdir().unwrap();
+        let home = Home::at(scratch.path());
+        let mut first = Lock::take(&home).unwrap();
+        std::fs::remove_file(home.lock()).unwrap();
+        first.renew(&home).unwrap();
+        assert_eq!(Lock::holder(&home), Some(std::process::id()));
+        std::fs::remove_file(home.lock()).unwrap();
+        let _faster = Lock::take(&home).unwrap();
+        assert!(matches!(first.renew(&home), Err(LockError::Held { .. })));
     }
 }

@@ -1,18 +1,20 @@
 //! The service: a long-lived worker behind two sockets, which turns the queue into memory.
 //!
 //! It degrades rather than exits: whatever is wrong with the settings or the database is said in `/api/health` and the
-//! journal, and tried again until it is repaired. What it does while it is well is in [`processor`].
+//! journal, and tried again until it is repaired. What it does while it is well is in `processor`.
 
 pub mod activation;
 pub mod clock;
 mod compressor;
 mod database;
+mod doors;
 mod http;
 #[cfg(target_os = "macos")]
 mod launchd;
 pub mod lock;
 mod observe;
 mod processor;
+mod settle;
 mod signals;
 mod spooled;
 mod state;
@@ -24,110 +26,169 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::UnixDatagram;
-use tokio::sync::watch;
-
 pub use signals::{Signal, signals};
 
 use crate::config::{Config, ConfigError, Environment};
 use crate::paths::Home;
-use crate::store::{self, StoreError};
-use activation::{Origin, Sockets};
+use crate::store::StoreError;
+use activation::Sockets;
 use compressor::Compressor;
-use database::Writer;
+use database::Database;
+use doors::Doors;
+use lock::Lock;
+use processor::{Ended, Surroundings};
 use state::{Running, Shared};
 use supervise::Supervisor;
 
 /// How often a degraded worker looks whether it was repaired.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
+/// The pause after a nudge while something is wrong: it may be the repair's first sign, but a storm of hooks must not
+/// become a storm of tries.
+const NUDGE_PAUSE: Duration = Duration::from_millis(250);
+
+/// A database that takes longer to open is being migrated: clients are told so, and do not wait.
+const OPEN_PATIENCE: Duration = Duration::from_secs(2);
+
 /// What ends or interrupts the service.
 pub type Signals = tokio::sync::mpsc::UnboundedReceiver<Signal>;
 
-/// Serves until a signal says stop. The caller holds the lock.
+/// Serves until a signal says stop. The lock comes back to be held until nothing of the worker is left.
 pub async fn run(
     home: Home,
     environment: Environment,
+    lock: Lock,
     sockets: Sockets,
     signals: Signals,
-) -> std::io::Result<()> {
+) -> Lock {
+    let doors = Doors::new(&home, lock, sockets);
     let shared = Arc::new(Shared::new(home, environment));
-    let (stop_accepting, stopped) = watch::channel(false);
-    let origin = sockets.origin;
-    sockets.api.set_nonblocking(true)?;
-    sockets.nudge.set_nonblocking(true)?;
-    let server =
-        tokio::spawn(http::serve(tokio::net::UnixListener::from_std(sockets.api)?, shared.clone(), stopped));
-    let nudges = tokio::spawn(listen_for_nudges(UnixDatagram::from_std(sockets.nudge)?, shared.clone()));
-    let supervisor = Supervisor::new();
-    supervisor.ready();
-    let stop_within = live(&shared, signals, &supervisor).await;
-    supervisor.stopping();
-    nudges.abort();
-    let _ = stop_accepting.send(true);
+    let mut service = Service {
+        shared,
+        supervisor: Supervisor::new(),
+        signals,
+        doors,
+        database: None,
+        stop_within: Duration::from_secs(10),
+    };
+    service.live().await;
+    service.shared.stopping.send_replace(true);
     // Requests under way are answered; what is not accepted yet waits in the manager's backlog for the next worker.
-    let _ = tokio::time::timeout(stop_within, server).await;
-    if origin == Origin::Own {
-        let _ = std::fs::remove_file(shared.home.socket());
-        let _ = std::fs::remove_file(shared.home.nudge_socket());
-    }
-    Ok(())
+    service.doors.close(service.stop_within / 2).await
 }
 
-/// Any datagram means "look at the queue".
-async fn listen_for_nudges(socket: UnixDatagram, shared: Arc<Shared>) {
-    let mut buffer = [0; 16];
-    loop {
-        match socket.recv(&mut buffer).await {
-            Ok(_) => shared.nudge.notify_one(),
-            Err(error) => {
-                tracing::warn!(%error, "cannot receive nudges");
-                tokio::time::sleep(LOOK_AGAIN).await;
-            }
-        }
-    }
+struct Service {
+    shared: Arc<Shared>,
+    supervisor: Supervisor,
+    signals: Signals,
+    doors: Doors,
+    /// Kept open over a change of settings.
+    database: Option<Database>,
+    /// How long the end may take.
+    stop_within: Duration,
 }
 
-/// Well or degraded, until it is told to stop. Returns how long the rest may take.
-async fn live(shared: &Arc<Shared>, mut signals: Signals, supervisor: &Supervisor) -> Duration {
-    let mut stop_within = Duration::from_secs(10);
-    loop {
-        let interruption = match Running::open(shared).await {
-            Ok(running) => {
-                let running = Arc::new(running);
-                stop_within = Duration::from_secs(running.config.worker.stop_s);
-                shared.set_running(running.clone());
-                let ended = processor::run(shared, &running, &mut signals, supervisor).await;
-                shared.clear_running();
-                ended
-            }
-            Err(trouble) => processor::Ended::Trouble(trouble.to_string()),
-        };
-        match interruption {
-            processor::Ended::Stop => return stop_within,
-            processor::Ended::Reload => tracing::info!("reloading the configuration"),
-            processor::Ended::Trouble(reason) => {
-                shared.degrade(&reason);
-                supervisor.status(&format!("degraded: {reason}"));
-                if wait_for_repair(shared, &mut signals, supervisor).await {
-                    return stop_within;
+impl Service {
+    /// Well or degraded, until it is told to stop.
+    async fn live(&mut self) {
+        loop {
+            let ended = match self.open().await {
+                Ok(running) => self.process(running).await,
+                Err(ended) => ended,
+            };
+            match ended {
+                Ended::Stop => return,
+                Ended::Reload => tracing::info!("reading the configuration again"),
+                Ended::Reopen => self.database = None,
+                Ended::Trouble(reason) => {
+                    self.degrade(&reason);
+                    if self.wait_for_repair().await {
+                        return;
+                    }
                 }
             }
         }
     }
-}
 
-/// Waits a little before the next try. True if the worker shall stop.
-async fn wait_for_repair(shared: &Shared, signals: &mut Signals, supervisor: &Supervisor) -> bool {
-    supervisor.alive();
-    tokio::select! {
-        signal = signals.recv() => signal.is_none_or(|signal| signal == Signal::Stop),
-        () = tokio::time::sleep(LOOK_AGAIN) => false,
-        () = async {
-            // A nudge may be the repair's first sign, but a storm of hooks must not become a storm of tries.
-            shared.nudge.notified().await;
-            tokio::time::sleep(Duration::from_millis(250)).await;
-        } => false,
+    async fn process(&mut self, running: Running) -> Ended {
+        let running = Arc::new(running);
+        self.stop_within = Duration::from_secs(running.config.worker.stop_s);
+        self.shared.set_running(Some(running.clone()));
+        self.serve();
+        let around =
+            Surroundings { signals: &mut self.signals, supervisor: &self.supervisor, doors: &mut self.doors };
+        processor::run(&self.shared, &running, around).await
+    }
+
+    /// Answers clients from now on.
+    fn serve(&mut self) {
+        if self.doors.open(&self.shared) {
+            self.supervisor.ready();
+        }
+    }
+
+    /// Loads the settings and opens the database, if it is not open.
+    async fn open(&mut self) -> Result<Running, Ended> {
+        let config = Config::load(&self.shared.home.config(), &self.shared.environment)
+            .map_err(|error| Ended::Trouble(Trouble::from(error).to_string()))?;
+        let database = match self.database.take() {
+            Some(database) => database,
+            None => self.open_database().await?,
+        };
+        self.database = Some(database.clone());
+        let compressor = Compressor::new(&self.shared, &config);
+        Ok(Running::new(config, database, compressor))
+    }
+
+    async fn open_database(&mut self) -> Result<Database, Ended> {
+        let home = self.shared.home.clone();
+        let mut opening = std::pin::pin!(Database::open(&home));
+        let mut patience = OPEN_PATIENCE;
+        loop {
+            tokio::select! {
+                opened = &mut opening => {
+                    let trouble = |source| Trouble::Store { path: home.database(), source };
+                    return opened.map_err(|source| Ended::Trouble(trouble(source).to_string()));
+                }
+                signal = self.signals.recv() => {
+                    if signal.is_none_or(|signal| signal == Signal::Stop) {
+                        return Err(Ended::Stop);
+                    }
+                }
+                () = tokio::time::sleep(patience) => {
+                    self.shared.set_trouble("the database is being opened, or brought up to date");
+                    self.serve();
+                    self.supervisor.alive();
+                    patience = LOOK_AGAIN;
+                }
+            }
+        }
+    }
+
+    /// Lets go of the database, so that whatever is wrong with it can be repaired.
+    fn degrade(&mut self, reason: &str) {
+        self.database = None;
+        self.shared.set_trouble(reason);
+        self.shared.set_running(None);
+        self.serve();
+        self.supervisor.status(&format!("degraded: {reason}"));
+    }
+
+    /// Waits a little before the next try. True if the worker shall stop.
+    async fn wait_for_repair(&mut self) -> bool {
+        self.supervisor.alive();
+        if let Err(error) = self.doors.look_after(&self.shared.home) {
+            tracing::error!(%error, "this worker is not wanted any more");
+            return true;
+        }
+        tokio::select! {
+            signal = self.signals.recv() => signal.is_none_or(|signal| signal == Signal::Stop),
+            () = tokio::time::sleep(LOOK_AGAIN) => false,
+            () = async {
+                self.shared.nudge.notified().await;
+                tokio::time::sleep(NUDGE_PAUSE).await;
+            } => false,
+        }
     }
 }
 
@@ -138,24 +199,4 @@ enum Trouble {
     Config(#[from] ConfigError),
     #[error("{path}: {source}")]
     Store { path: PathBuf, source: StoreError },
-    #[error("cannot start a thread: {0}")]
-    Thread(#[from] std::io::Error),
-}
-
-impl Running {
-    /// Loads the settings and opens the database.
-    async fn open(shared: &Shared) -> Result<Self, Trouble> {
-        let config = Config::load(&shared.home.config(), &shared.environment)?;
-        let path = shared.home.database();
-        let home = shared.home.clone();
-        let opened = tokio::task::spawn_blocking(move || {
-            let writer = store::open_for_worker(&home, clock::now())?;
-            Ok((writer, store::open_readers(&home)?))
-        });
-        let opened = opened.await.unwrap_or(Err(StoreError::Gone));
-        let (writer, readers) = opened.map_err(|source| Trouble::Store { path: path.clone(), source })?;
-        let identity = state::FileIdentity::of(&path);
-        let compressor = Compressor::new(shared, &config);
-        Ok(Self::new(config, Writer::start(writer)?, readers, identity, compressor))
-    }
 }

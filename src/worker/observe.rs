@@ -45,15 +45,34 @@ pub async fn observe(running: &Arc<Running>, work: Work) -> Result<Outcome, Stor
         return Ok(Outcome::Failed("nothing was claimed".into(), Vec::new()));
     };
     let (session, number) = (work.session.clone(), first.prompt_number);
-    let place = running.read(move |database| turn_place(database, &session, number)).await?;
-    match first.kind {
+    let place = running.database.read(move |database| turn_place(database, &session, number)).await?;
+    let made = match first.kind {
         Kind::Observation => observe_events(running, work, place).await,
         Kind::Summarize | Kind::Flush => close_turn(running, work, place).await,
+    };
+    match made {
+        Ok(outcome) => Ok(outcome),
+        Err(Unmade::Stumbled(what)) => {
+            Ok(Outcome::Failed(format!("the rules stumbled over it: {what}"), Vec::new()))
+        }
+        Err(Unmade::Store(error)) => Err(error),
+    }
+}
+
+/// Why nothing could be made of it.
+enum Unmade {
+    Store(StoreError),
+    Stumbled(String),
+}
+
+impl From<StoreError> for Unmade {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
     }
 }
 
 /// Observations of a batch of events.
-async fn observe_events(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<Outcome, StoreError> {
+async fn observe_events(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<Outcome, Unmade> {
     let mut settlement = begin(&work);
     let (session, last) = (work.session.clone(), work.rows.last().map_or(0, |row| row.id));
     let verbosity = running.config.compress.verbosity;
@@ -74,18 +93,19 @@ async fn observe_events(running: &Arc<Running>, work: Work, place: TurnPlace) ->
     if kept.is_empty() {
         return Ok(settled(settlement));
     }
-    let marker = running.read(move |database| queue::closing_payload(database, &session, last)).await?;
+    let marker =
+        running.database.read(move |database| queue::closing_payload(database, &session, last)).await?;
     let closing = closing_message(marker.as_deref()).await;
     let turn = Arc::new(turn(place, closing, kept));
     let outcome = match running.compressor.plan() {
         Plan::Wait => return Ok(Outcome::Postponed(when_mended())),
-        Plan::Local => observe_by_rules(settlement, turn).await,
+        Plan::Local => observe_by_rules(settlement, turn).await?,
         Plan::Model(llm) => match ask_for_observations(running, &llm, &settlement, &turn).await? {
             Asked::Postponed(time) => return Ok(Outcome::Postponed(time)),
             Asked::Failed(message, entry) => {
                 return Ok(Outcome::Failed(message, entry.into_iter().collect()));
             }
-            Asked::OverCeiling => observe_by_rules(beyond_ceiling(running, settlement), turn).await,
+            Asked::OverCeiling => observe_by_rules(beyond_ceiling(running, settlement), turn).await?,
             Asked::Answered(response, origin, entry) => match parse::observations(&response.text) {
                 Ok(drafts) => {
                     settlement.observations =
@@ -109,22 +129,21 @@ async fn ask_for_observations(
     llm: &Llm,
     settlement: &Settlement,
     turn: &Arc<Turn>,
-) -> Result<Asked, StoreError> {
+) -> Result<Asked, Unmade> {
     let session = settlement.session.clone();
-    let earlier =
-        running.read(move |database| memory::recent_titles(database, &session, EARLIER_TITLES)).await?;
+    let earlier = running
+        .database
+        .read(move |database| memory::recent_titles(database, &session, EARLIER_TITLES))
+        .await?;
     let (turn, settings) = (turn.clone(), running.config.compress.clone());
-    let request = blocking(move || Some(prompt::for_observations(&turn, &earlier, &settings))).await;
-    match request {
-        Some(request) => running.compressor.ask(running, llm, &settlement.session, request).await,
-        None => Ok(Asked::Failed("no request could be made of it".into(), None)),
-    }
+    let request = blocking(move || prompt::for_observations(&turn, &earlier, &settings)).await?;
+    Ok(running.compressor.ask(running, llm, &settlement.session, request).await?)
 }
 
-async fn observe_by_rules(mut settlement: Settlement, turn: Arc<Turn>) -> Settlement {
-    settlement.observations = blocking(move || observe_locally(&turn)).await;
+async fn observe_by_rules(mut settlement: Settlement, turn: Arc<Turn>) -> Result<Settlement, Unmade> {
+    settlement.observations = blocking(move || observe_locally(&turn)).await?;
     settlement.origin = local_origin();
-    settlement
+    Ok(settlement)
 }
 
 /// What the user asked for costs more than the day allows: rules do it, and `queue redo` can repeat it.
@@ -143,12 +162,13 @@ fn beyond_ceiling(running: &Running, mut settlement: Settlement) -> Settlement {
 }
 
 /// A summary of the turn that a marker closes, if there was anything in it.
-async fn close_turn(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<Outcome, StoreError> {
+async fn close_turn(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<Outcome, Unmade> {
     let mut settlement = begin(&work);
     settlement.endings = work.rows.iter().map(|row| (row.id, Ending::Done)).collect();
     let Some(marker) = work.rows.into_iter().next() else { return Ok(settled(settlement)) };
     let (session, before) = (work.session.clone(), marker.id);
     let (rows, noted) = running
+        .database
         .read(move |database| {
             let rows = queue::turn_events(database, &session, before, MOST_EVENTS_OF_A_TURN)?;
             let sources: Vec<i64> = rows.iter().map(|row| row.id).collect();
@@ -163,13 +183,13 @@ async fn close_turn(running: &Arc<Running>, work: Work, place: TurnPlace) -> Res
     let turn = Arc::new(turn(place, closing, rows.into_iter().map(turn_event).collect()));
     let summarized = match running.compressor.plan() {
         Plan::Wait => return Ok(Outcome::Postponed(when_mended())),
-        Plan::Local => summarize_by_rules(settlement, turn).await,
+        Plan::Local => summarize_by_rules(settlement, turn).await?,
         Plan::Model(llm) => match ask_for_summary(running, &llm, &settlement, &turn, noted).await? {
             Asked::Postponed(time) => return Ok(Outcome::Postponed(time)),
             Asked::Failed(message, entry) => {
                 return Ok(Outcome::Failed(message, entry.into_iter().collect()));
             }
-            Asked::OverCeiling => summarize_by_rules(beyond_ceiling(running, settlement), turn).await,
+            Asked::OverCeiling => summarize_by_rules(beyond_ceiling(running, settlement), turn).await?,
             Asked::Answered(response, origin, entry) => match parse::summary(&response.text) {
                 Ok(answer) => {
                     settlement.summary = summary_of(answer, &turn);
@@ -193,20 +213,17 @@ async fn ask_for_summary(
     settlement: &Settlement,
     turn: &Arc<Turn>,
     observations: Vec<(String, String)>,
-) -> Result<Asked, StoreError> {
+) -> Result<Asked, Unmade> {
     let (turn, settings) = (turn.clone(), running.config.compress.clone());
     let request =
-        blocking(move || Some(prompt::for_summary(&turn, &Noted { observations }, &[], &settings))).await;
-    match request {
-        Some(request) => running.compressor.ask(running, llm, &settlement.session, request).await,
-        None => Ok(Asked::Failed("no request could be made of it".into(), None)),
-    }
+        blocking(move || prompt::for_summary(&turn, &Noted { observations }, &[], &settings)).await?;
+    Ok(running.compressor.ask(running, llm, &settlement.session, request).await?)
 }
 
-async fn summarize_by_rules(mut settlement: Settlement, turn: Arc<Turn>) -> Settlement {
-    settlement.summary = Some(blocking(move || redacted::summary(local::summarize(&turn))).await);
+async fn summarize_by_rules(mut settlement: Settlement, turn: Arc<Turn>) -> Result<Settlement, Unmade> {
+    settlement.summary = Some(blocking(move || redacted::summary(local::summarize(&turn))).await?);
     settlement.origin = local_origin();
-    settlement
+    Ok(settlement)
 }
 
 /// The model's summary; which files were touched the events know better.
@@ -227,6 +244,7 @@ fn begin(work: &Work) -> Settlement {
     let numbers = work.rows.iter().filter_map(|row| row.prompt_number);
     Settlement {
         session: work.session.clone(),
+        claim: work.claim,
         prompt_number: numbers.max(),
         now: clock::now(),
         ..Settlement::default()
@@ -318,13 +336,10 @@ async fn closing_message(payload: Option<&str>) -> Option<String> {
         return Some(message.to_owned());
     }
     let path = payload.get("transcript_path")?.as_str()?.to_owned();
-    blocking(move || transcript::last_assistant_message(Path::new(&path))).await
+    blocking(move || transcript::last_assistant_message(Path::new(&path))).await.ok().flatten()
 }
 
 /// Work that takes the processor, away from the asynchronous thread.
-async fn blocking<T: Default + Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "the rules stumbled over an event");
-        T::default()
-    })
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Unmade> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Unmade::Stumbled(error.to_string()))
 }

@@ -9,19 +9,24 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
+use super::doors::Doors;
+use super::settle::{Settled, settle};
 use super::signals::Signal;
-use super::state::{FileIdentity, Running, Shared};
+use super::state::{Running, Shared};
 use super::supervise::Supervisor;
-use super::{Signals, clock, observe, spooled, upkeep};
+use super::{LOOK_AGAIN, NUDGE_PAUSE, Signals, clock, spooled, upkeep};
 use crate::model::{Millis, SessionId};
-use crate::store::queue::{self, Claim, ClaimRules, Ending, Work};
-use crate::store::{StoreError, memory};
+use crate::store::StoreError;
+use crate::store::queue::{self, Claim, ClaimId, ClaimRules, Work};
 
 /// The safety net's mesh: nothing waits longer than this for want of a nudge.
 const SAFETY_NET: Duration = Duration::from_secs(60);
 
 /// Work that takes longer than this does not move, and the service manager should know.
 const STUCK_AFTER: Duration = Duration::from_secs(15 * 60);
+
+/// While there is work the service manager is told this often how it goes.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// Why the processor stopped.
 #[derive(Debug)]
@@ -30,17 +35,24 @@ pub enum Ended {
     Stop,
     /// The settings are to be read again.
     Reload,
-    /// The database is not what it was.
+    /// The database file was replaced: whatever is there now is to be opened.
+    Reopen,
+    /// Something has to be repaired first.
     Trouble(String),
 }
 
+/// What the processor works with.
+pub struct Surroundings<'a> {
+    /// What ends or interrupts it.
+    pub signals: &'a mut Signals,
+    /// Who is told how it goes.
+    pub supervisor: &'a Supervisor,
+    /// Looked after on the way.
+    pub doors: &'a mut Doors,
+}
+
 /// Works until something stops it. Whatever was claimed then is given back.
-pub async fn run(
-    shared: &Arc<Shared>,
-    running: &Arc<Running>,
-    signals: &mut Signals,
-    supervisor: &Supervisor,
-) -> Ended {
+pub async fn run(shared: &Arc<Shared>, running: &Arc<Running>, around: Surroundings<'_>) -> Ended {
     let mut processor = Processor {
         shared: shared.clone(),
         running: running.clone(),
@@ -49,8 +61,16 @@ pub async fn run(
         last: None,
         hold_until: None,
         upkeep: upkeep::Schedule::default(),
+        is_hindered: true,
+        reported: None,
     };
-    let ended = processor.live(signals, supervisor).await;
+    let supervisor = around.supervisor;
+    let ended = processor.live(around).await;
+    if matches!(ended, Ended::Stop) {
+        supervisor.stopping();
+        // First of all: what is not accepted from here on waits for the next worker.
+        shared.stopping.send_replace(true);
+    }
     processor.stop().await;
     ended
 }
@@ -58,49 +78,73 @@ pub async fn run(
 struct Processor {
     shared: Arc<Shared>,
     running: Arc<Running>,
-    /// Claimed rows by session, and since when.
-    under_way: HashMap<SessionId, (Vec<i64>, Instant)>,
+    /// What is claimed, by session.
+    under_way: HashMap<SessionId, UnderWay>,
     tasks: JoinSet<(SessionId, Result<Settled, StoreError>)>,
     /// The session that had its turn last.
     last: Option<SessionId>,
     /// Nothing is claimed before this: the provider is in trouble.
     hold_until: Option<Millis>,
     upkeep: upkeep::Schedule,
+    /// The last look at the queue failed, or there was none yet.
+    is_hindered: bool,
+    reported: Option<Instant>,
+}
+
+struct UnderWay {
+    claim: ClaimId,
+    since: Instant,
 }
 
 impl Processor {
-    async fn live(&mut self, signals: &mut Signals, supervisor: &Supervisor) -> Ended {
+    async fn live(&mut self, around: Surroundings<'_>) -> Ended {
+        let mut looked = None;
         loop {
-            let wake_at = match self.work().await {
-                Ok(wake_at) => wake_at,
-                Err(error) => return Ended::Trouble(self.describe(&error)),
+            if looked.is_none_or(|looked: Instant| looked.elapsed() >= SAFETY_NET) {
+                looked = Some(Instant::now());
+                if let Err(error) = around.doors.look_after(&self.shared.home) {
+                    tracing::error!(%error, "this worker is not wanted any more");
+                    return Ended::Stop;
+                }
+            }
+            let wait = match self.work().await {
+                Ok(wake_at) => until(wake_at).min(SAFETY_NET),
+                Err(error) if error.passes() => self.hinder(&error),
+                Err(error) => return self.ended_by(&error),
             };
-            self.report(supervisor).await;
-            let longest = supervisor.beat().map_or(SAFETY_NET, |beat| beat.min(SAFETY_NET));
+            self.report(around.supervisor).await;
+            let wait = around.supervisor.beat().map_or(wait, |beat| beat.min(wait));
             tokio::select! {
                 biased;
-                signal = signals.recv() => match signal {
+                signal = around.signals.recv() => match signal {
                     Some(Signal::Reload) => return Ended::Reload,
                     Some(Signal::Stop) | None => return Ended::Stop,
                 },
                 Some(finished) = self.tasks.join_next() => {
                     if let Err(error) = self.note_finished(finished) {
-                        return Ended::Trouble(self.describe(&error));
+                        return self.ended_by(&error);
                     }
                 }
-                () = self.shared.nudge.notified() => {}
-                () = tokio::time::sleep(until(wake_at).min(longest)) => {}
+                () = nudged(&self.shared, self.is_hindered) => {}
+                () = tokio::time::sleep(wait) => {}
             }
         }
     }
 
     /// Does everything that can be done now. Returns when there will be more, as far as that is known.
     async fn work(&mut self) -> Result<Option<Millis>, StoreError> {
-        if FileIdentity::of(&self.shared.home.database()) != self.running.file {
-            return Err(StoreError::Missing);
+        if spooled::drain(&self.shared.home, &self.running.database).await? {
+            self.shared.nudge.notify_one();
         }
-        spooled::drain(&self.shared.home, &self.running.writer).await?;
         self.upkeep.keep_up(&self.shared, &self.running).await?;
+        let wake_at = self.claim_all().await?;
+        if std::mem::take(&mut self.is_hindered) {
+            self.shared.set_well();
+        }
+        Ok(wake_at)
+    }
+
+    async fn claim_all(&mut self) -> Result<Option<Millis>, StoreError> {
         if let Some(until) = self.hold_until.filter(|until| *until > clock::now()) {
             return Ok(Some(until));
         }
@@ -119,19 +163,20 @@ impl Processor {
         let batch = &self.running.config.batch;
         let rules = ClaimRules {
             now: clock::now(),
+            claim: self.shared.new_claim(),
             batching: batch.enabled,
             max_size: usize::try_from(batch.max_size).unwrap_or(usize::MAX),
             max_wait: Millis::try_from(batch.max_wait_s).unwrap_or(Millis::MAX / 1000).saturating_mul(1000),
         };
         let last = self.last.clone();
         let busy: HashSet<SessionId> = self.under_way.keys().cloned().collect();
-        self.running.writer.run(move |database| queue::claim(database, &rules, last.as_ref(), &busy)).await
+        let claim = move |database: &mut _| queue::claim(database, &rules, last.as_ref(), &busy);
+        self.running.database.write(claim).await
     }
 
     fn start(&mut self, work: Work) {
         let session = work.session.clone();
-        let ids = work.rows.iter().map(|row| row.id).collect();
-        self.under_way.insert(session.clone(), (ids, Instant::now()));
+        self.under_way.insert(session.clone(), UnderWay { claim: work.claim, since: Instant::now() });
         self.last = Some(session.clone());
         let (shared, running) = (self.shared.clone(), self.running.clone());
         self.tasks.spawn(async move { (session, settle(&shared, &running, work).await) });
@@ -142,15 +187,16 @@ impl Processor {
         finished: Result<(SessionId, Result<Settled, StoreError>), tokio::task::JoinError>,
     ) -> Result<(), StoreError> {
         match finished {
-            Ok((session, outcome)) => {
+            Ok((session, Ok(settled))) => {
                 self.under_way.remove(&session);
-                if let Settled::NotBefore(time) = outcome? {
+                if let Settled::NotBefore(time) = settled {
                     self.hold_until = Some(time);
                     self.running.compressor.look_again(&self.shared, &self.running.config);
                 }
                 Ok(())
             }
-            // A panic takes no name with it: start over, which gives every claim back.
+            // Its claim is still under way, and given back with the others.
+            Ok((_, Err(error))) => Err(error),
             Err(error) => {
                 tracing::error!(%error, "a piece of work died");
                 Err(StoreError::Gone)
@@ -158,84 +204,82 @@ impl Processor {
         }
     }
 
-    /// Tells the service manager how it goes. No sign of life while a piece of work is stuck.
-    async fn report(&self, supervisor: &Supervisor) {
-        if supervisor.beat().is_none() {
-            return;
-        }
-        // The answer also proves that the writer lives.
-        let Ok(open) = self.running.writer.run(|database| queue::open_work(database)).await else { return };
-        supervisor.status(&format!("{} waiting, {} under way", open.raw, open.processing));
-        if self.under_way.values().all(|(_, since)| since.elapsed() < STUCK_AFTER) {
-            supervisor.alive();
-        }
+    /// Says what is wrong. Returns how long to wait before the next look.
+    fn hinder(&mut self, error: &StoreError) -> Duration {
+        self.is_hindered = true;
+        self.shared.set_trouble(&self.describe(error));
+        LOOK_AGAIN
     }
 
-    /// Gives back what was claimed, at no attempt.
-    async fn stop(&mut self) {
-        let wait = Duration::from_secs(self.running.config.worker.stop_s) / 2;
-        let drained =
-            tokio::time::timeout(wait, async { while self.tasks.join_next().await.is_some() {} }).await;
-        if drained.is_ok() {
-            return;
-        }
-        self.tasks.shutdown().await;
-        let ids: Vec<i64> = self.under_way.drain().flat_map(|(_, (ids, _))| ids).collect();
-        if let Err(error) = self.running.writer.run(move |database| queue::release(database, &ids)).await {
-            tracing::warn!(%error, "what was claimed comes back at the next start");
+    fn ended_by(&self, error: &StoreError) -> Ended {
+        match error {
+            StoreError::Replaced => {
+                tracing::warn!(%error, "opening what is there now");
+                Ended::Reopen
+            }
+            other => Ended::Trouble(self.describe(other)),
         }
     }
 
     fn describe(&self, error: &StoreError) -> String {
         format!("{}: {error}", self.shared.home.database().display())
     }
-}
 
-/// What became of a piece of work.
-#[derive(Debug)]
-enum Settled {
-    /// It is dealt with.
-    Dealt,
-    /// It was given back, and nothing of its kind is worth trying before this.
-    NotBefore(Millis),
-}
-
-/// Makes memory of the work and stores it, or notes why not.
-async fn settle(shared: &Shared, running: &Arc<Running>, work: Work) -> Result<Settled, StoreError> {
-    let ids: Vec<i64> = work.rows.iter().map(|row| row.id).collect();
-    let outcome = observe::observe(running, work).await?;
-    let settlement = match outcome {
-        observe::Outcome::Settled(settlement) => *settlement,
-        observe::Outcome::Postponed(time) => {
-            running.writer.run(move |database| queue::release(database, &ids)).await?;
-            return Ok(Settled::NotBefore(time));
+    /// Tells the service manager how it goes. No sign of life while a piece of work is stuck for no reason.
+    async fn report(&mut self, supervisor: &Supervisor) {
+        let is_recent = self.reported.is_some_and(|last| last.elapsed() < REPORT_EVERY);
+        if !supervisor.listens() || (is_recent && !self.under_way.is_empty()) {
+            return;
         }
-        observe::Outcome::Failed(message, entries) => {
-            let max_attempts = running.config.queue.max_attempts;
-            tracing::warn!(error = message, "an event could not be compressed");
-            let now = clock::now();
-            running
-                .writer
-                .run(move |database| queue::fail(database, &ids, &message, max_attempts, &entries, now))
-                .await?;
-            running.forget_counts();
-            shared.nudge.notify_one();
-            return Ok(Settled::Dealt);
+        self.reported = Some(Instant::now());
+        let trouble = self.shared.trouble();
+        match &trouble {
+            Some(reason) => supervisor.status(&format!("degraded: {reason}")),
+            // The answer also proves that the writer lives.
+            None => match self.running.database.write(|database| queue::open_work(database)).await {
+                Ok(open) => {
+                    supervisor.status(&format!("{} waiting, {} under way", open.raw, open.processing))
+                }
+                Err(_) => return,
+            },
         }
-    };
-    let skipped =
-        settlement.endings.iter().filter(|(_, ending)| matches!(ending, Ending::Skipped(_))).count();
-    let done = settlement.endings.len() - skipped;
-    let stored = running.writer.run(move |database| memory::settle(database, &settlement)).await?;
-    if stored {
-        running.count_finished(done, skipped);
-        shared.note_settled();
+        let is_stuck = self.under_way.values().any(|work| work.since.elapsed() >= STUCK_AFTER);
+        if !is_stuck || trouble.is_some() {
+            supervisor.alive();
+        }
     }
-    Ok(Settled::Dealt)
+
+    /// Gives back what was claimed and is not settled in time, at no attempt.
+    async fn stop(&mut self) {
+        let patience = Duration::from_secs(self.running.config.worker.stop_s) / 2;
+        let drain = async {
+            while let Some(finished) = self.tasks.join_next().await {
+                if let Ok((session, Ok(_))) = finished {
+                    self.under_way.remove(&session);
+                }
+            }
+        };
+        let _ = tokio::time::timeout(patience, drain).await;
+        self.tasks.shutdown().await;
+        for (_, work) in self.under_way.drain() {
+            let release = move |database: &mut _| queue::release(database, work.claim);
+            if let Err(error) = self.running.database.write(release).await {
+                tracing::warn!(%error, "what was claimed comes back at the next start");
+            }
+        }
+    }
+}
+
+/// A nudge; while something hinders us a storm of hooks must not become a storm of tries.
+async fn nudged(shared: &Shared, is_hindered: bool) {
+    shared.nudge.notified().await;
+    if is_hindered {
+        tokio::time::sleep(NUDGE_PAUSE).await;
+    }
 }
 
 /// How long until then, from now.
 fn until(time: Option<Millis>) -> Duration {
-    let wait = time.map_or(Millis::MAX, |time| (time - clock::now()).max(0));
+    let wait = time.map_or(Millis::MAX, |time| time.saturating_sub(clock::now()).max(0));
     Duration::from_millis(u64::try_from(wait).unwrap_or(u64::MAX))
 }

@@ -1,20 +1,21 @@
 //! What the worker's parts share: whether it is well, and the figures that health reports.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 
+use super::clock;
 use super::compressor::Compressor;
-use super::database::{Writer, read};
+use super::database::Database;
 use crate::compress::routine::SeenFiles;
 use crate::config::{Config, Environment};
 use crate::model::SessionId;
 use crate::paths::Home;
-use crate::store::queue::QueueStats;
-use crate::store::{Readers, StoreError, queue};
+use crate::store::queue::{ClaimId, QueueStats};
+use crate::store::{StoreError, queue};
 
 /// Shared by everything for the worker's whole life.
 #[derive(Debug)]
@@ -29,13 +30,11 @@ pub struct Shared {
     pub nudge: Notify,
     /// Counts settled pieces of work; whoever waits for one watches it.
     pub settled: watch::Sender<u64>,
-    phase: RwLock<Phase>,
-}
-
-#[derive(Debug, Clone)]
-enum Phase {
-    Running(Arc<Running>),
-    Degraded(String),
+    /// No more connections are taken.
+    pub stopping: watch::Sender<bool>,
+    running: RwLock<Option<Arc<Running>>>,
+    trouble: Mutex<Option<String>>,
+    last_claim: AtomicI64,
 }
 
 /// What there is while the worker is well.
@@ -43,14 +42,10 @@ enum Phase {
 pub struct Running {
     /// The settings.
     pub config: Config,
-    /// The one that writes.
-    pub writer: Writer,
-    /// Those that read.
-    pub readers: Readers,
+    /// The database.
+    pub database: Database,
     /// Who compresses.
     pub compressor: Compressor,
-    /// The database file that was opened.
-    pub file: Option<FileIdentity>,
     finished: Mutex<FinishedCounts>,
     seen: Mutex<HashMap<SessionId, (Instant, SeenFiles)>>,
 }
@@ -67,69 +62,68 @@ struct FinishedCounts {
 /// Counts older than this are made anew when somebody asks: others may have written, too.
 const COUNTS_HOLD: Duration = Duration::from_secs(60);
 
-/// Which file a path led to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileIdentity {
-    device: u64,
-    inode: u64,
-}
-
-impl FileIdentity {
-    /// The file that is there now.
-    pub fn of(path: &Path) -> Option<Self> {
-        use std::os::unix::fs::MetadataExt;
-        let meta = std::fs::metadata(path).ok()?;
-        Some(Self { device: meta.dev(), inode: meta.ino() })
-    }
-}
-
 impl Shared {
     /// Not well yet.
-    pub fn new(home: Home, environment: Environment) -> Self {
+    pub fn new(home: Home, mut environment: Environment) -> Self {
+        // Where a client was started says nothing about the events of others.
+        environment.project_dir = None;
         Self {
             home,
             environment,
             started: Instant::now(),
             nudge: Notify::new(),
             settled: watch::Sender::new(0),
-            phase: RwLock::new(Phase::Degraded("starting".into())),
+            stopping: watch::Sender::new(false),
+            running: RwLock::new(None),
+            trouble: Mutex::new(Some("starting".into())),
+            last_claim: AtomicI64::new(0),
         }
     }
 
     /// What there is, or why there is nothing.
     pub fn running(&self) -> Result<Arc<Running>, String> {
-        match &*self.phase.read().unwrap_or_else(PoisonError::into_inner) {
-            Phase::Running(running) => Ok(running.clone()),
-            Phase::Degraded(reason) => Err(reason.clone()),
-        }
+        let running = self.running.read().unwrap_or_else(PoisonError::into_inner).clone();
+        running.ok_or_else(|| self.trouble().unwrap_or_else(|| "starting".into()))
     }
 
-    /// All is well.
-    pub fn set_running(&self, running: Arc<Running>) {
-        self.set_phase(Phase::Running(running));
+    /// What is wrong, if something is.
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Between two states.
-    pub fn clear_running(&self) {
-        self.set_phase(Phase::Degraded("restarting".into()));
+    /// There is a database to work with, or none any more.
+    pub fn set_running(&self, running: Option<Arc<Running>>) {
+        *self.running.write().unwrap_or_else(PoisonError::into_inner) = running;
     }
 
     /// Something is wrong; said in the journal when it is news.
-    pub fn degrade(&self, reason: &str) {
-        let is_news = !matches!(self.running(), Err(known) if known == reason);
-        if is_news {
+    pub fn set_trouble(&self, reason: &str) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if trouble.as_deref() != Some(reason) {
             tracing::error!(reason, "degraded");
+            *trouble = Some(reason.to_owned());
         }
-        self.set_phase(Phase::Degraded(reason.to_owned()));
     }
 
-    fn set_phase(&self, phase: Phase) {
-        *self.phase.write().unwrap_or_else(PoisonError::into_inner) = phase;
+    /// Things really move: whatever was wrong is over.
+    pub fn set_well(&self) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reason) = trouble.take() {
+            tracing::info!(after = reason, "well");
+        }
     }
 
-    /// Says that a piece of work is settled.
+    /// Says that rows of the queue have ended, one way or another.
     pub fn note_settled(&self) {
         self.settled.send_modify(|count| *count += 1);
+    }
+
+    /// A claim like no other of this worker: the present, or a little later, whatever the clock does.
+    pub fn new_claim(&self) -> ClaimId {
+        let now = clock::now();
+        let later = |last: i64| Some(now.max(last + 1));
+        let last = self.last_claim.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        ClaimId(now.max(last.unwrap_or_default() + 1))
     }
 }
 
@@ -146,14 +140,8 @@ pub struct ProviderHealth {
 
 impl Running {
     /// With nothing counted yet.
-    pub fn new(
-        config: Config,
-        writer: Writer,
-        readers: Readers,
-        file: Option<FileIdentity>,
-        compressor: Compressor,
-    ) -> Self {
-        Self { config, writer, readers, compressor, file, finished: Mutex::default(), seen: Mutex::default() }
+    pub fn new(config: Config, database: Database, compressor: Compressor) -> Self {
+        Self { config, database, compressor, finished: Mutex::default(), seen: Mutex::default() }
     }
 
     /// Does something with what a session has read so far.
@@ -169,27 +157,19 @@ impl Running {
         }
     }
 
-    /// Does something with a reading connection.
-    pub async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&rusqlite::Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        read(&self.readers, work).await
-    }
-
     /// How many rows are in each state.
     pub async fn queue_stats(&self) -> Result<QueueStats, StoreError> {
         let known = self.finished().counted.filter(|(at, _)| at.elapsed() < COUNTS_HOLD);
         let mut stats = match known {
             Some((_, stats)) => stats,
             None => {
-                let (done, skipped, error) = self.read(queue::finished).await?;
+                let (done, skipped, error) = self.database.read(queue::finished).await?;
                 let stats = QueueStats { done, skipped, error, ..QueueStats::default() };
                 self.finished().counted = Some((Instant::now(), stats));
                 stats
             }
         };
-        let open = self.read(queue::open_work).await?;
+        let open = self.database.read(queue::open_work).await?;
         (stats.raw, stats.processing) = (open.raw, open.processing);
         Ok(stats)
     }

@@ -4,16 +4,24 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
+use crate::config::Environment;
+
 /// The service manager's side of our life.
 #[derive(Debug)]
 pub struct Supervisor {
+    listens: bool,
     watchdog: Option<Duration>,
 }
 
 impl Supervisor {
     /// Reads what the manager expects.
     pub fn new() -> Self {
-        Self { watchdog: sd_notify::watchdog_enabled() }
+        Self { listens: Environment::has_manager(), watchdog: sd_notify::watchdog_enabled() }
+    }
+
+    /// Whether there is anybody to tell.
+    pub fn listens(&self) -> bool {
+        self.listens
     }
 
     /// How often [`Supervisor::alive`] must be said: twice within the manager's patience.

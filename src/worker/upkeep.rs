@@ -15,7 +15,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 #[derive(Debug, Default)]
 pub struct Schedule {
     hourly: Option<Instant>,
-    /// Old rows are left: go on at the next occasion.
+    /// Old rows are left, or sessions wait for their work to be done: go on at the next occasion.
     unfinished: bool,
 }
 
@@ -24,38 +24,28 @@ impl Schedule {
     pub async fn keep_up(&mut self, shared: &Shared, running: &Running) -> Result<(), StoreError> {
         let log = std::fs::metadata(shared.home.log()).map_or(0, |meta| meta.len());
         if log > LOG_TOO_LARGE {
-            running.writer.run(|database| tolerate_busy(upkeep::checkpoint(database))).await?;
+            running.database.write(|database| upkeep::checkpoint(database)).await?;
         }
         let is_due = self.hourly.is_none_or(|last| last.elapsed() >= HOUR);
         if !is_due && !self.unfinished {
             return Ok(());
         }
-        self.hourly = Some(Instant::now());
         let retention = running.config.retention.clone();
         let now = clock::now();
-        let (queued, more) = running
-            .writer
-            .run(move |database| {
-                let queued = upkeep::interrupt_silent_sessions(database, now)?;
-                let more = upkeep::drop_old(database, &retention, now)? | upkeep::shrink(database)?;
-                Ok((queued, more))
-            })
-            .await?;
+        let keeping = running.database.write(move |database| {
+            let silent = upkeep::interrupt_silent_sessions(database, now)?;
+            let more = upkeep::drop_old(database, &retention, now)? | upkeep::shrink(database)?;
+            Ok((silent, more))
+        });
+        let (silent, more) = keeping.await?;
+        self.hourly = Some(Instant::now());
+        self.unfinished = more || silent.waiting;
         if more {
             running.forget_counts();
         }
-        self.unfinished = more;
-        if queued || more {
+        if more || silent.queued {
             shared.nudge.notify_one();
         }
         Ok(())
-    }
-}
-
-/// Somebody reads for long: the next occasion will do.
-fn tolerate_busy(outcome: Result<(), StoreError>) -> Result<(), StoreError> {
-    match outcome {
-        Err(StoreError::Busy) => Ok(()),
-        other => other,
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::sandbox::{Ran, Sandbox, run, tool_payload};
+use crate::sandbox::{Ran, Sandbox, Tmpfs, run, tool_payload};
 
 /// Hooks are faster by far; this is where a user would notice. Debug builds on a busy machine get some slack.
 const NOTICED: Duration = Duration::from_secs(1);
@@ -284,30 +284,4 @@ fn while_somebody_holds_the_write_lock_the_event_goes_to_the_spool_in_time() {
     let event: Value = serde_json::from_slice(&fs::read(&spooled[0]).unwrap()).unwrap();
     assert_eq!(event["key"]["Exact"], "tool:s:t");
     assert_eq!(fs::metadata(&spooled[0]).unwrap().permissions().mode() & 0o777, 0o600);
-}
-
-/// A small file system of its own, where the test may make one.
-struct Tmpfs(tempfile::TempDir);
-
-impl Tmpfs {
-    fn new(options: &str) -> Option<Self> {
-        let point = tempfile::tempdir().unwrap();
-        let mut mount = std::process::Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("mode=700,{options}"), "tmpfs"]).arg(point.path());
-        if !mount.output().is_ok_and(|output| output.status.success()) {
-            eprintln!("skipped: no tmpfs can be mounted here");
-            return None;
-        }
-        Some(Self(point))
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for Tmpfs {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg("-l").arg(self.path()).status();
-    }
 }

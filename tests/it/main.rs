@@ -14,3 +14,4 @@ mod llm;
 mod project_identity;
 mod sandbox;
 mod service;
+mod worker_life;

@@ -143,3 +143,29 @@ pub fn tool_payload(session: &str, tool_use_id: &str, cwd: &Path, response: &Val
     })
     .to_string()
 }
+
+/// A small file system of its own, where the test may make one.
+pub struct Tmpfs(tempfile::TempDir);
+
+impl Tmpfs {
+    pub fn new(options: &str) -> Option<Self> {
+        let point = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("mode=700,{options}"), "tmpfs"]).arg(point.path());
+        if !mount.output().is_ok_and(|output| output.status.success()) {
+            eprintln!("skipped: no tmpfs can be mounted here");
+            return None;
+        }
+        Some(Self(point))
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.path()).status();
+    }
+}

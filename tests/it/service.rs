@@ -1,66 +1,249 @@
-//! A worker in a sandbox, and what can be asked of it.
+//! The real worker in a sandbox, and a client for its socket that can also misbehave.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
 
-/// Nothing here takes long; a loaded machine may.
-const PATIENCE: Duration = Duration::from_secs(40);
+/// Whatever a test waits for comes within this, or never.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running worker, gone with the test.
-pub struct Service {
-    pub child: Child,
+/// A worker that runs until it is dropped.
+pub struct Worker {
+    child: Child,
+    socket: PathBuf,
 }
 
-impl Service {
-    /// Starts `claude-mem worker` and waits until it answers.
+impl Worker {
+    /// Starts one and waits until it answers.
     pub fn start(sandbox: &Sandbox) -> Self {
-        Self::start_with(sandbox, |_| ())
+        let mut worker = Self::spawn(sandbox.worker_command(), sandbox);
+        worker.wait_until_it_answers();
+        worker
     }
 
-    /// The same, with something changed about the command.
-    pub fn start_with(sandbox: &Sandbox, change: impl FnOnce(&mut Command)) -> Self {
-        let log = std::fs::File::create(sandbox.path().join("worker.log")).unwrap();
-        let mut command = sandbox.command(env!("CARGO_BIN_EXE_claude-mem"));
-        command.arg("worker").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        change(&mut command);
-        let service = Self { child: command.spawn().unwrap() };
-        wait_for("the worker to answer", || try_get(sandbox, "/api/health").is_some());
-        service
+    /// Starts one, and does not wait.
+    pub fn spawn(mut command: Command, sandbox: &Sandbox) -> Self {
+        let log = std::fs::File::options().append(true).create(true).open(sandbox.log()).unwrap();
+        let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        Self { child, socket: sandbox.socket() }
+    }
+
+    pub fn wait_until_it_answers(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        while get(&self.socket, "/api/health").is_none() {
+            assert!(self.child.try_wait().unwrap().is_none(), "the worker ended");
+            assert!(Instant::now() < deadline, "the worker does not answer");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), signal).unwrap();
+    }
+
+    /// The end that nobody can prepare for.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to stop, and waits.
+    pub fn stop(&mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.wait()
+    }
+
+    pub fn wait(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "the worker does not end");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    pub fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    pub fn get(&self, target: &str) -> Answer {
+        get(&self.socket, target).expect("an answer")
+    }
+
+    pub fn post(&self, target: &str, body: &Value) -> Answer {
+        self.send("POST", target, body.to_string().as_bytes())
+    }
+
+    pub fn delete(&self, target: &str) -> Answer {
+        self.send("DELETE", target, b"")
+    }
+
+    pub fn send(&self, method: &str, target: &str, body: &[u8]) -> Answer {
+        request(&self.socket, method, target, body).expect("an answer")
+    }
+
+    /// Waits until health says so.
+    pub fn wait_for_health(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let health = self.get("/api/health").json();
+            if is_so(&health) {
+                return health;
+            }
+            assert!(Instant::now() < deadline, "not {what}: {health:#}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
-impl Drop for Service {
+impl Drop for Worker {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Waits until something holds.
-pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(20));
+impl Sandbox {
+    pub fn socket(&self) -> PathBuf {
+        self.data().join("worker.sock")
+    }
+
+    /// What workers said on stderr.
+    pub fn log(&self) -> PathBuf {
+        self.path().join("worker.log")
+    }
+
+    pub fn logged(&self) -> String {
+        std::fs::read_to_string(self.log()).unwrap_or_default()
+    }
+
+    pub fn worker_command(&self) -> Command {
+        let mut command = self.command(env!("CARGO_BIN_EXE_claude-mem"));
+        command.arg("worker").env("CLAUDE_MEM_COMPRESS_PROVIDER", "local").stdin(Stdio::null());
+        command
+    }
+
+    /// The user says something.
+    pub fn prompt(&self, session: &str, text: &str) {
+        let payload = json!({"session_id": session, "cwd": self.path(), "prompt": text});
+        self.hook("new", payload.to_string()).assert_unnoticed();
+    }
+
+    /// A file is edited: an event that is worth an observation.
+    pub fn edit(&self, session: &str, id: &str) {
+        self.hook("save", edit_payload(session, id, self.path(), 0)).assert_unnoticed();
+    }
+
+    /// The turn ends.
+    pub fn end_turn(&self, session: &str) {
+        let payload = json!({"session_id": session, "cwd": self.path(), "hook_event_name": "Stop",
+                             "last_assistant_message": "Fixed the greeting."});
+        self.hook("summary", payload.to_string()).assert_unnoticed();
+    }
+
+    /// Waits until the database says so.
+    pub fn wait_for(&self, what: &str, sql: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        let database = self.database();
+        loop {
+            let is_so = database.query_row(sql, [], |row| row.get::<_, bool>(0)).unwrap_or(false);
+            if is_so {
+                return;
+            }
+            assert!(Instant::now() < deadline, "not {what}\n{}", self.logged());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits until nothing of the queue is open.
+    pub fn wait_until_settled(&self) {
+        let sql = "SELECT NOT EXISTS (SELECT 1 FROM pending_queue WHERE status IN ('raw', 'processing'))";
+        self.wait_for("settled", sql);
+    }
+
+    /// How many rows are in that state.
+    pub fn rows(&self, status: &str) -> i64 {
+        self.get(&format!("SELECT count(*) FROM pending_queue WHERE status = '{status}'"))
+    }
+
+    /// Settings for hook and worker.
+    pub fn configure(&self, text: &str) {
+        std::fs::create_dir_all(self.data()).unwrap();
+        std::fs::write(self.data().join("config.toml"), text).unwrap();
     }
 }
 
-/// What a route answers, whatever its status.
-pub fn get(sandbox: &Sandbox, route: &str) -> Value {
-    try_get(sandbox, route).unwrap_or_else(|| panic!("no answer to {route}"))
+/// An edit, with so many bytes of text around it.
+pub fn edit_payload(session: &str, id: &str, cwd: &Path, bytes: usize) -> String {
+    let around = "    print(\"a line like any other\")\n".repeat(bytes / 36);
+    let file = cwd.join(format!("{id}.py"));
+    json!({
+        "session_id": session, "cwd": cwd, "hook_event_name": "PostToolUse", "tool_name": "Edit",
+        "tool_use_id": id,
+        "tool_input": {"file_path": file, "old_string": format!("Helo {id}"), "new_string": format!("Hello {id}")},
+        "tool_response": {"filePath": file, "oldString": "Helo", "newString": "Hello",
+                          "originalFile": format!("def greet(n):\n    return 'Helo'\n{around}")},
+    })
+    .to_string()
 }
 
-fn try_get(sandbox: &Sandbox, route: &str) -> Option<Value> {
-    let mut stream = UnixStream::connect(sandbox.data().join("worker.sock")).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
-    write!(stream, "GET {route} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").ok()?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).ok()?;
-    serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()
+/// What the worker answered.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The code of an error, which must have the shape that all have.
+    pub fn error_code(&self) -> String {
+        let body = self.json();
+        assert!(!body["error"]["message"].as_str().unwrap().is_empty(), "{self:?}");
+        body["error"]["code"].as_str().unwrap().to_owned()
+    }
+}
+
+pub fn get(socket: &Path, target: &str) -> Option<Answer> {
+    request(socket, "GET", target, b"")
+}
+
+/// One request on a connection of its own. None if there is no answer.
+pub fn request(socket: &Path, method: &str, target: &str, body: &[u8]) -> Option<Answer> {
+    let mut stream = UnixStream::connect(socket).ok()?;
+    let head = format!(
+        "{method} {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).ok()?;
+    // A server that has heard enough may close before all is sent.
+    let _ = stream.write_all(body);
+    read_answer(&mut stream)
+}
+
+/// Reads what the server says before it closes.
+pub fn read_answer(stream: &mut UnixStream) -> Option<Answer> {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    let text = String::from_utf8(bytes).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some(Answer { status, body: body.to_owned() })
 }

@@ -32,8 +32,7 @@ pub fn data_directory(patient: &Patient<'_>) -> Finding {
             "set CLAUDE_MEM_HOME to a directory of your own",
         );
     }
-    let open: Vec<PathBuf> =
-        private_files(patient).into_iter().filter(|path| is_open_to_others(path)).collect();
+    let open: Vec<PathBuf> = private_files(patient).into_iter().filter(is_open_to_others).collect();
     if open.is_empty() {
         return Finding::good(NAME, format!("{shown}, yours alone"));
     }

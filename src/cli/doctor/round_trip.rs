@@ -22,6 +22,8 @@ use crate::wiring::{self, WIRING};
 
 const NAME: &str = "round trip";
 const PATIENCE: Duration = Duration::from_secs(30);
+/// For a service that does not answer: a hook may just have started it.
+const LITTLE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// One walk.
 struct Walk<'a> {
@@ -31,6 +33,8 @@ struct Walk<'a> {
     session: SessionId,
     /// Whether the service may make something of it: that may cost something where a model does it.
     is_whole: bool,
+    /// How long the service may take.
+    patience: Duration,
     /// What the hook told the user instead of us.
     message: Option<String>,
 }
@@ -43,6 +47,7 @@ pub fn check(patient: &Patient<'_>) -> Finding {
         session: SessionId(format!("claude-mem-doctor-{mark}")),
         mark,
         is_whole: health["provider"] == "local" || patient.is_online,
+        patience: if health.is_null() { LITTLE_PATIENCE } else { PATIENCE },
         message: None,
     };
     let began = Instant::now();
@@ -116,7 +121,7 @@ impl Walk<'_> {
     }
 
     fn wait_until_settled(&self) -> anyhow::Result<SessionStatus> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + self.patience;
         loop {
             let status = self.status()?.context("the session is gone")?;
             if status.error > 0 {
@@ -128,7 +133,7 @@ impl Walk<'_> {
             if Instant::now() >= deadline {
                 bail!(
                     "the event reached the queue, but the service did not take it within {} s",
-                    PATIENCE.as_secs()
+                    self.patience.as_secs()
                 );
             }
             std::thread::sleep(Duration::from_millis(50));

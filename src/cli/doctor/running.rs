@@ -25,7 +25,12 @@ pub fn service(patient: &Patient<'_>) -> Finding {
             };
         }
         Err(_) => {
-            return Finding::bad(NAME, "it does not run", WHY, "claude-mem start, or claude-mem doctor --fix");
+            return Finding::bad(
+                NAME,
+                "it does not run",
+                WHY,
+                "claude-mem start, or claude-mem doctor --fix",
+            );
         }
     };
     if health["status"] != "ok" {

@@ -3,7 +3,7 @@
 //! Works on text alone. Files are the business of [`settings_file`](super::settings_file).
 
 use jsonc_parser::ParseOptions;
-use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
+use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode};
 use serde::de::IgnoredAny;
 
 use crate::wiring::{self, Wire};
@@ -225,8 +225,12 @@ fn remove_ours(settings: &CstObject, wanted: &[Wanted]) {
             property.remove();
         }
     }
-    if removed && hooks.properties().is_empty() && wanted.is_empty() {
-        settings.get("hooks").map(CstObjectProp::remove);
+    if removed
+        && hooks.properties().is_empty()
+        && wanted.is_empty()
+        && let Some(property) = settings.get("hooks")
+    {
+        property.remove();
     }
 }
 

@@ -39,7 +39,6 @@ CREATE TABLE pending_queue (
   kind            TEXT NOT NULL CHECK (kind IN ('observation', 'summarize', 'flush')),
   tool_name       TEXT,
   tool_use_id     TEXT,
-  payload         TEXT,
   raw_bytes       INTEGER NOT NULL DEFAULT 0,
   prompt_number   INTEGER,
   cwd             TEXT,
@@ -53,6 +52,8 @@ CREATE TABLE pending_queue (
   last_error      TEXT,
   created_at      INTEGER NOT NULL,
   finished_at     INTEGER,
+  -- Last, because it can be large: what stands behind it is read only through all of its pages.
+  payload         TEXT,
   CHECK (session_id IS NOT NULL OR status = 'error'),
   CHECK ((status = 'processing') = (claimed_at IS NOT NULL)),
   CHECK ((status IN ('done', 'skipped', 'error')) = (finished_at IS NOT NULL))
@@ -60,8 +61,15 @@ CREATE TABLE pending_queue (
 
 -- Bought: a claim that costs the same with a million finished rows as with none.
 CREATE INDEX queue_open ON pending_queue (session_id, id) WHERE status IN ('raw', 'processing');
--- Bought: errors listed and counted, and old rows found, without a scan; hooks never touch it.
+-- Bought: what is under way, counted and given back without a look at all that waits.
+CREATE INDEX queue_claimed ON pending_queue (claimed_at) WHERE claimed_at IS NOT NULL;
+-- Hooks never touch the indexes below: they hold finished rows only.
+-- Bought: errors listed and counted, and old rows found, without a scan.
 CREATE INDEX queue_finished ON pending_queue (status, finished_at) WHERE finished_at IS NOT NULL;
+-- Bought: the events of a turn that is to be summarised, without a scan.
+CREATE INDEX queue_of_session ON pending_queue (session_id, id) WHERE finished_at IS NOT NULL;
+-- Bought: payloads that are too old, without a walk over those that are gone already.
+CREATE INDEX queue_payloads ON pending_queue (finished_at) WHERE finished_at IS NOT NULL AND payload IS NOT NULL;
 
 CREATE TABLE observations (
   id                INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -1,8 +1,10 @@
 //! One shape for every error, and for every body.
 
+use std::time::Duration;
+
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::body::{Bytes, HttpBody as _};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
@@ -49,6 +51,12 @@ impl ApiError {
         Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the request took too long")
     }
 
+    /// It is too much.
+    pub fn too_large() -> Self {
+        let message = format!("the body is larger than {MOST_BODY_BYTES} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+    }
+
     /// The worker is degraded.
     pub fn unavailable(reason: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "degraded", reason)
@@ -57,7 +65,10 @@ impl ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        Self::unavailable(error.to_string())
+        match error {
+            StoreError::Refused(_) => Self::bad_request(error.to_string()),
+            _ => Self::unavailable(error.to_string()),
+        }
     }
 }
 
@@ -70,6 +81,9 @@ impl IntoResponse for ApiError {
 /// The largest body that is taken.
 pub const MOST_BODY_BYTES: usize = 8 << 20;
 
+/// A body that is not here after this will not come.
+const BODY_PATIENCE: Duration = Duration::from_secs(5);
+
 /// A body that must be a JSON value.
 pub struct JsonBody(pub Value);
 
@@ -77,16 +91,31 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let bytes =
-            Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
-                StatusCode::PAYLOAD_TOO_LARGE => {
-                    let message = format!("the body is larger than {MOST_BODY_BYTES} bytes");
-                    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
-                }
+        // Not a byte of it is read if its size is known to be too large.
+        if request.body().size_hint().lower() > MOST_BODY_BYTES as u64 {
+            return Err(ApiError::too_large());
+        }
+        let reading = tokio::time::timeout(BODY_PATIENCE, Bytes::from_request(request, state));
+        let bytes = reading.await.map_err(|_| ApiError::timeout())?.map_err(|rejection| {
+            match rejection.status() {
+                StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(),
                 _ => ApiError::bad_request(rejection.body_text()),
-            })?;
+            }
+        })?;
         let value = serde_json::from_slice(&bytes);
         value.map(Self).map_err(|error| ApiError::bad_request(format!("the body is not JSON: {error}")))
+    }
+}
+
+/// A part of the path.
+pub struct Named(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let name = Path::<String>::from_request_parts(parts, state).await;
+        name.map(|Path(name)| Self(name)).map_err(|rejection| ApiError::bad_request(rejection.body_text()))
     }
 }
 

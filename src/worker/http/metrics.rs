@@ -41,7 +41,9 @@ pub async fn metrics(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
             }
         }
         let day = clock::day_start(clock::now());
-        if let Ok(today) = running.read(move |database| memory::observations_since(database, day)).await {
+        if let Ok(today) =
+            running.database.read(move |database| memory::observations_since(database, day)).await
+        {
             gauge(&mut text, "observations_today", "Observations made today.", today as f64);
         }
     }

@@ -17,14 +17,15 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::ServiceExt;
 
 use super::state::Shared;
 use answer::ApiError;
 
 /// A client that says nothing, or a byte a second, is let go after this.
-const HEADER_PATIENCE: Duration = Duration::from_secs(10);
+const HEADER_PATIENCE: Duration = Duration::from_secs(5);
 /// The longest that a request may take, its body included.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(60);
 /// More connections than this wait in the backlog.
@@ -32,41 +33,58 @@ const MOST_CONNECTIONS: usize = 256;
 /// For a moment after the last accept: a client may just have connected, and its request be on its way.
 const LAST_REQUESTS: Duration = Duration::from_millis(50);
 
-/// Serves until `stop` says so; then finishes what was accepted.
-pub async fn serve(listener: UnixListener, shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
+/// Serves the latest of `listeners` until the worker stops; then finishes what was accepted.
+pub async fn serve(mut listeners: UnboundedReceiver<std::os::unix::net::UnixListener>, shared: Arc<Shared>) {
+    let mut stop = shared.stopping.subscribe();
     let router = routes::router(shared);
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    loop {
-        let place = tokio::select! {
+    let mut listener = None;
+    while !*stop.borrow_and_update() {
+        tokio::select! {
             biased;
-            _ = stop.changed() => break,
-            place = places.clone().acquire_owned() => place,
-        };
-        let Ok(place) = place else { break };
-        let stream = tokio::select! {
-            biased;
-            _ = stop.changed() => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+            _ = stop.changed() => {}
+            Some(replacement) = listeners.recv() => match asynchronous(replacement) {
+                Ok(ready) => listener = Some(ready),
+                Err(error) => tracing::error!(%error, "cannot listen"),
+            },
+            accepted = accept(listener.as_ref(), &places) => match accepted {
+                Ok((stream, place)) => {
+                    let connection = graceful.watch(connection(stream, router.clone()));
+                    tokio::spawn(async move {
+                        // A client that goes away is its own business.
+                        let _ = connection.await;
+                        drop(place);
+                    });
+                }
                 Err(error) => {
                     // Most likely too many open files: they will be fewer in a moment.
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(100)).await;
-                    continue;
                 }
-            },
-        };
-        let connection = graceful.watch(connection(stream, router.clone()));
-        tokio::spawn(async move {
-            // A client that goes away is its own business.
-            let _ = connection.await;
-            drop(place);
-        });
+            }
+        }
     }
     drop(listener);
     tokio::time::sleep(LAST_REQUESTS).await;
     graceful.shutdown().await;
+}
+
+fn asynchronous(listener: std::os::unix::net::UnixListener) -> std::io::Result<UnixListener> {
+    listener.set_nonblocking(true)?;
+    UnixListener::from_std(listener)
+}
+
+/// The next connection, when there is a place for one.
+async fn accept(
+    listener: Option<&UnixListener>,
+    places: &Arc<Semaphore>,
+) -> std::io::Result<(UnixStream, OwnedSemaphorePermit)> {
+    let (Some(listener), Ok(place)) = (listener, places.clone().acquire_owned().await) else {
+        return std::future::pending().await;
+    };
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
 }
 
 type Connection = http1::Connection<TokioIo<UnixStream>, hyper_util::service::TowerToHyperService<Service>>;

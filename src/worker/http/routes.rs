@@ -66,8 +66,9 @@ pub(super) async fn health_of(shared: &Shared) -> Value {
     match figures {
         Ok((running, (open, today))) => {
             let provider = running.compressor.health();
-            health["status"] = if provider.problem.is_none() { json!("ok") } else { json!("degraded") };
-            health["reason"] = json!(provider.problem);
+            let problem = shared.trouble().or(provider.problem);
+            health["status"] = if problem.is_none() { json!("ok") } else { json!("degraded") };
+            health["reason"] = json!(problem);
             health["queue_depth"] = json!(open.raw + open.processing);
             health["oldest_raw_age_s"] =
                 json!(open.oldest_raw_at.map(|at| (clock::now() - at).max(0) / 1000));
@@ -83,6 +84,7 @@ pub(super) async fn health_of(shared: &Shared) -> Value {
 async fn figures(running: &Running) -> Result<(OpenWork, i64), String> {
     let day = clock::day_start(clock::now());
     let figures = running
+        .database
         .read(move |database| Ok((queue::open_work(database)?, memory::observations_since(database, day)?)));
     figures.await.map_err(|error| error.to_string())
 }
@@ -120,11 +122,11 @@ async fn context(
     let budget = usize::try_from(running.config.context.budget).unwrap_or(usize::MAX);
     let capture = running.config.capture.clone();
     let session = SessionId(query.session_id.clone());
-    let built = running.read(move |database| {
+    let built = running.database.read(move |database| {
         let project = Project::of(query.project_path.as_ref(), &capture);
         let request = context::Request {
             project: &project.name,
-            project_path: &query.project_path,
+            project_path: &project.path.to_string_lossy(),
             session_id: &query.session_id,
             now: clock::now(),
             budget,
@@ -142,8 +144,8 @@ async fn context(
         ..LogEntry::default()
     };
     // Noted after the answer is on its way: nobody waits for a log.
-    let writer = running.writer.clone();
-    tokio::spawn(async move { writer.run(move |database| log(database, &entry, clock::now())).await });
+    let noting = running.database.clone();
+    tokio::spawn(async move { noting.write(move |database| log(database, &entry, clock::now())).await });
     Ok(Json(
         json!({"context": built.text, "tokens": built.tokens, "layers": built.layers, "skipped": built.skipped,
                    "build_ms": build_ms}),
@@ -161,7 +163,8 @@ async fn observations(
 ) -> Result<Json<Value>, ApiError> {
     let parsed: Result<Vec<i64>, _> = ids.split(',').map(|id| id.trim().parse()).collect();
     let ids = parsed.map_err(|_| ApiError::bad_request("ids is a list of numbers: ids=1,2,3"))?;
-    let found = running(&shared)?.read(move |database| memory::observations_by_id(database, &ids)).await?;
+    let found =
+        running(&shared)?.database.read(move |database| memory::observations_by_id(database, &ids)).await?;
     Ok(Json(json!({"observations": found})))
 }
 

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::answer::{ApiError, JsonBody, Parameters};
+use super::answer::{ApiError, JsonBody, Named, Parameters};
 use super::routes::{NamedSession, running};
+use crate::config::{Config, Environment};
 use crate::hook::{self, Verb};
-use crate::model::SessionId;
+use crate::model::{Event, EventBody, SessionId};
 use crate::store::sessions::{list_sessions, session_status};
 use crate::store::{self, Recorded, memory, queue};
 use crate::worker::clock;
@@ -21,92 +22,93 @@ use crate::worker::state::Shared;
 type Queued = Result<(StatusCode, Json<Value>), ApiError>;
 
 /// A session begins, with its first prompt if there is one.
-pub async fn init(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
-    JsonBody(body): JsonBody,
-) -> Queued {
+pub async fn init(State(shared): State<Arc<Shared>>, Named(id): Named, JsonBody(body): JsonBody) -> Queued {
     let has_prompt = body.get("prompt").is_some_and(|prompt| !prompt.is_null());
-    let mut queued = record(&shared, &id, Verb::Context, body.clone()).await?;
+    let mut events = vec![(Verb::Context, body.clone())];
     if has_prompt {
-        queued += record(&shared, &id, Verb::New, body).await?;
+        events.push((Verb::New, body));
     }
-    Ok(accepted(&shared, queued))
+    record(&shared, id, events).await
 }
 
 /// Tools were used: one event, or a list of them.
 pub async fn observations(
     State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
+    Named(id): Named,
     JsonBody(body): JsonBody,
 ) -> Queued {
     let events = match body {
         Value::Array(events) => events,
         event => vec![event],
     };
-    let mut queued = 0;
-    for event in events {
-        queued += record(&shared, &id, Verb::Save, event).await?;
-    }
-    Ok(accepted(&shared, queued))
+    record(&shared, id, events.into_iter().map(|event| (Verb::Save, event)).collect()).await
 }
 
 /// A turn ended.
 pub async fn summarize(
     State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
+    Named(id): Named,
     JsonBody(body): JsonBody,
 ) -> Queued {
-    let queued = record(&shared, &id, Verb::Summary, body).await?;
-    Ok(accepted(&shared, queued))
+    record(&shared, id, vec![(Verb::Summary, body)]).await
 }
 
-fn accepted(shared: &Shared, queued: usize) -> (StatusCode, Json<Value>) {
-    shared.nudge.notify_one();
-    (StatusCode::ACCEPTED, Json(json!({"queued": queued})))
-}
-
-/// Stores an event exactly as a hook would: the same rules, the same protection against doubles. Durable when it returns.
-async fn record(shared: &Shared, session: &str, verb: Verb, mut body: Value) -> Result<usize, ApiError> {
+/// Stores events exactly as hooks would: the same rules, the same protection against doubles. All of them or none, and
+/// durable when it returns.
+async fn record(shared: &Arc<Shared>, session: String, bodies: Vec<(Verb, Value)>) -> Queued {
     let running = running(shared)?;
+    let (config, environment) = (running.config.clone(), shared.environment.clone());
+    let accepting = tokio::task::spawn_blocking(move || {
+        let mut events = Vec::new();
+        for (verb, body) in bodies {
+            events.extend(event(&session, verb, body, &config, &environment)?);
+        }
+        Ok::<_, ApiError>(events)
+    });
+    let events = accepting.await.map_err(|error| ApiError::bad_request(error.to_string()))??;
+    let has_row: Vec<bool> =
+        events.iter().map(|event| !matches!(event.body, EventBody::Start { .. })).collect();
+    let recorded = running.database.write(move |database| store::record_all(database, &events)).await?;
+    let is_queued = |(has_row, recorded): &(bool, Recorded)| *has_row && *recorded == Recorded::New;
+    let queued = has_row.into_iter().zip(recorded).filter(is_queued).count();
+    shared.nudge.notify_one();
+    Ok((StatusCode::ACCEPTED, Json(json!({"queued": queued}))))
+}
+
+fn event(
+    session: &str,
+    verb: Verb,
+    mut body: Value,
+    config: &Config,
+    environment: &Environment,
+) -> Result<Option<Event>, ApiError> {
     let Some(fields) = body.as_object_mut() else {
         return Err(ApiError::bad_request("an event is a JSON object"));
     };
     fields.insert("session_id".into(), session.into());
-    let payload = body.to_string().into_bytes();
-    let Some(event) = hook::accept(verb, payload, clock::now(), &running.config, &shared.environment) else {
-        return Ok(0);
-    };
-    let has_row = verb != Verb::Context;
-    let recorded = running.writer.run(move |database| store::record(database, &event)).await?;
-    Ok(usize::from(has_row && recorded == Recorded::New))
+    Ok(hook::accept(verb, body.to_string().into_bytes(), clock::now(), config, environment))
 }
 
 /// How a session stands.
-pub async fn status(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+pub async fn status(State(shared): State<Arc<Shared>>, Named(id): Named) -> Result<Json<Value>, ApiError> {
     let session = SessionId(id);
-    let found = running(&shared)?.read(move |database| session_status(database, &session)).await?;
+    let found = running(&shared)?.database.read(move |database| session_status(database, &session)).await?;
     let found = found.ok_or_else(|| ApiError::not_found("there is no such session"))?;
     Ok(Json(json!(found)))
 }
 
 /// Stops a session's work.
-pub async fn stop(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+pub async fn stop(State(shared): State<Arc<Shared>>, Named(id): Named) -> Result<Json<Value>, ApiError> {
     let running = running(&shared)?;
     let session = SessionId(id);
     let known = session.clone();
-    if running.read(move |database| session_status(database, &known)).await?.is_none() {
+    if running.database.read(move |database| session_status(database, &known)).await?.is_none() {
         return Err(ApiError::not_found("there is no such session"));
     }
     let stopped =
-        running.writer.run(move |database| queue::stop_session(database, &session, clock::now())).await?;
+        running.database.write(move |database| queue::stop_session(database, &session, clock::now())).await?;
     running.forget_counts();
+    shared.note_settled();
     Ok(Json(json!({"skipped": stopped})))
 }
 
@@ -125,6 +127,7 @@ pub async fn list(
 ) -> Result<Json<Value>, ApiError> {
     let limit = query.limit.unwrap_or(20).min(200);
     let rows = running(&shared)?
+        .database
         .read(move |database| list_sessions(database, query.project.as_deref(), limit, query.offset))
         .await?;
     Ok(Json(json!({"sessions": rows})))
@@ -141,22 +144,16 @@ pub async fn summarize_now(
     let session = SessionId(NamedSession::try_from(body)?.session_id);
     let running = running(&shared)?;
     let known = session.clone();
-    if running.read(move |database| session_status(database, &known)).await?.is_none() {
+    if running.database.read(move |database| session_status(database, &known)).await?.is_none() {
         return Err(ApiError::not_found("there is no such session"));
     }
     let mut settled = shared.settled.subscribe();
-    record(
-        &shared,
-        session.as_str(),
-        Verb::Compact,
-        json!({"hook_event_name": "Summarize", "at": clock::now()}),
-    )
-    .await?;
-    shared.nudge.notify_one();
+    let asked = json!({"hook_event_name": "Summarize", "at": clock::now()});
+    let _queued = record(&shared, session.0.clone(), vec![(Verb::Compact, asked)]).await?;
     let finished = tokio::time::timeout(SUMMARY_PATIENCE, async {
         loop {
             let asked = session.clone();
-            let status = running.read(move |database| session_status(database, &asked)).await?;
+            let status = running.database.read(move |database| session_status(database, &asked)).await?;
             if status.is_none_or(|status| status.raw + status.processing == 0) {
                 return Ok::<_, ApiError>(());
             }
@@ -164,7 +161,7 @@ pub async fn summarize_now(
         }
     });
     finished.await.map_err(|_| ApiError::timeout())??;
-    let latest = running.read(move |database| memory::latest_summary(database, &session)).await?;
+    let latest = running.database.read(move |database| memory::latest_summary(database, &session)).await?;
     let (summary, tokens) = latest.unwrap_or_default();
     Ok(Json(json!({"summary": summary, "tokens": tokens})))
 }

@@ -1,0 +1,118 @@
+//! The end of a piece of work: its memory stored, or why there is none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::state::{Running, Shared};
+use super::{clock, observe};
+use crate::model::Millis;
+use crate::store::log::LogEntry;
+use crate::store::queue::{self, ClaimId, Ending, Work};
+use crate::store::{StoreError, memory};
+
+/// What was made is not thrown away because the disk is full for a moment.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// What became of a piece of work.
+#[derive(Debug)]
+pub enum Settled {
+    /// It is dealt with.
+    Dealt,
+    /// It was given back, and nothing of its kind is worth trying before this.
+    NotBefore(Millis),
+}
+
+/// Makes memory of the work and stores it, or notes why not. An error concerns the database, not the work.
+pub async fn settle(shared: &Shared, running: &Arc<Running>, work: Work) -> Result<Settled, StoreError> {
+    let claim = work.claim;
+    let settlement = match observe::observe(running, work).await {
+        Ok(observe::Outcome::Settled(settlement)) => Arc::new(*settlement),
+        Ok(observe::Outcome::Failed(message, entries)) => {
+            return fail(shared, running, claim, message, entries).await;
+        }
+        Ok(observe::Outcome::Postponed(time)) => {
+            give_back(shared, running, claim).await?;
+            return Ok(Settled::NotBefore(time));
+        }
+        Err(StoreError::Refused(error)) => {
+            return fail(shared, running, claim, error.to_string(), Vec::new()).await;
+        }
+        Err(error) if error.passes() => return give_back(shared, running, claim).await,
+        Err(error) => return Err(error),
+    };
+    let store = || {
+        let settlement = settlement.clone();
+        running.database.write(move |database| memory::settle(database, &settlement))
+    };
+    match patiently(shared, store).await {
+        Ok(true) => {
+            let is_skipped = |(_, ending): &&(i64, Ending)| matches!(ending, Ending::Skipped(_));
+            let skipped = settlement.endings.iter().filter(is_skipped).count();
+            running.count_finished(settlement.endings.len() - skipped, skipped);
+        }
+        // Somebody took the work away; what was left of it waits again.
+        Ok(false) => shared.nudge.notify_one(),
+        // The model was paid all the same.
+        Err(StoreError::Refused(error)) => {
+            let entries = settlement.log.clone();
+            return fail(shared, running, claim, error.to_string(), entries).await;
+        }
+        Err(error) => return Err(error),
+    }
+    shared.note_settled();
+    Ok(Settled::Dealt)
+}
+
+/// Nothing could be made of it for now.
+async fn give_back(shared: &Shared, running: &Running, claim: ClaimId) -> Result<Settled, StoreError> {
+    let release = || running.database.write(move |database| queue::release(database, claim));
+    patiently(shared, release).await?;
+    shared.nudge.notify_one();
+    Ok(Settled::Dealt)
+}
+
+/// The rows themselves are at fault.
+async fn fail(
+    shared: &Shared,
+    running: &Running,
+    claim: ClaimId,
+    message: String,
+    entries: Vec<LogEntry>,
+) -> Result<Settled, StoreError> {
+    tracing::warn!(error = message, "an event could not be compressed");
+    let max_attempts = running.config.queue.max_attempts;
+    let note = || {
+        let (message, entries) = (message.clone(), entries.clone());
+        running.database.write(move |database| {
+            queue::fail(database, claim, &message, max_attempts, &entries, clock::now())
+        })
+    };
+    patiently(shared, note).await?;
+    running.forget_counts();
+    shared.note_settled();
+    shared.nudge.notify_one();
+    Ok(Settled::Dealt)
+}
+
+/// Tries again while the database cannot for a reason that passes. Whoever is impatient drops this.
+async fn patiently<T, F: Future<Output = Result<T, StoreError>>>(
+    shared: &Shared,
+    work: impl Fn() -> F,
+) -> Result<T, StoreError> {
+    let mut was_hindered = false;
+    loop {
+        match work().await {
+            Err(error) if error.passes() => {
+                shared.set_trouble(&format!("{}: {error}", shared.home.database().display()));
+                was_hindered = true;
+                tokio::time::sleep(TRY_AGAIN).await;
+            }
+            outcome => {
+                if was_hindered {
+                    shared.set_well();
+                }
+                return outcome;
+            }
+        }
+    }
+}
