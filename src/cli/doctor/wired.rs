@@ -66,10 +66,12 @@ fn hook_program(patient: &Patient<'_>) -> anyhow::Result<PathBuf> {
 
 /// Our commands in the settings that the client reads, by event.
 pub fn wired_commands(patient: &Patient<'_>) -> Vec<settings::Found> {
-    let recorded = Record::load(patient.home).settings.into_iter().map(|file| file.path);
-    let mut files: Vec<PathBuf> =
-        settings_file::locate(patient.environment, None).into_iter().chain(recorded).collect();
-    files.dedup();
+    let mut files: Vec<PathBuf> = settings_file::locate(patient.environment, None).into_iter().collect();
+    for file in Record::load(patient.home).settings {
+        if !files.contains(&file.path) {
+            files.push(file.path);
+        }
+    }
     let texts = files.iter().filter_map(|file| settings_file::read(file).ok().flatten());
     texts
         .filter_map(|text| settings::commands(&text).ok())
@@ -153,17 +155,12 @@ fn rewired(patient: &Patient<'_>, plan: &Plan, found: &str) -> Finding {
     Finding::bad("hooks", found, WHY, "claude-mem install, or claude-mem doctor --fix")
 }
 
-/// The program that a command of ours calls.
+/// The program that a command of ours calls. A shell takes the command apart, as the client's does.
 fn program_of(command: &str) -> Option<PathBuf> {
+    let variable = command.starts_with("CLAUDE_MEM_HOME=");
+    let word = if variable { "$2" } else { "$1" };
     let mut ask = Command::new("sh");
-    // The shell itself takes the command apart, as the client's does.
-    ask.args(["-c", &format!("set -- {command}; printf %s \"$1\"")]);
-    let command_without_variable =
-        command.split_once(' ').filter(|_| command.starts_with("CLAUDE_MEM_HOME="));
-    if command_without_variable.is_some() {
-        ask = Command::new("sh");
-        ask.args(["-c", &format!("set -- {command}; printf %s \"$2\"")]);
-    }
+    ask.args(["-c", &format!("set -- {command}; printf %s \"{word}\"")]);
     child::run(ask).ok().filter(|ran| ran.success).map(|ran| PathBuf::from(ran.stdout))
 }
 

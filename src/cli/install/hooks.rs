@@ -95,6 +95,7 @@ impl Installation<'_> {
         let wanted = plan.wanted(&programs.hook, unusual_data(self.home, self.environment));
         let before = settings_file::read(&plan.file)?.unwrap_or_default();
         let after = settings::with_hooks(&before, &wanted)?;
+        self.record.hook = Some(programs.hook.clone());
         let (file, client) = (plan.file.display(), plan.told_client());
         if before == after {
             self.report
@@ -102,7 +103,6 @@ impl Installation<'_> {
         } else {
             self.report.step("hooks", format!("wire {} events in {file}, for {client}", wanted.len()));
             self.write_hooks(&plan.file, &wanted, !before.is_empty())?;
-            self.record.hook = Some(programs.hook.clone());
         }
         self.tell_neighbours(&after, wanted.len());
         Ok(())
