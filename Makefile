@@ -12,7 +12,7 @@ HOOK_BUILD := $(CARGO) build --locked --quiet --profile hook --no-default-featur
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: hook ## Build both binaries, optimised, into target/bin
@@ -41,7 +41,11 @@ check: ## Format, lints and documentation
 
 .PHONY: test
 test: check ## Everything that must hold
-	@if $(CARGO) nextest --version >/dev/null 2>&1; then $(CARGO) nextest run --locked; else $(CARGO) test --locked; fi
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then $(CARGO) nextest run --locked --profile full; else $(CARGO) test --locked; fi
+
+.PHONY: test-systemd
+test-systemd: ## Only the service on a real systemd (as root; says why where it cannot)
+	@$(CARGO) test --locked --test it systemd:: -- --nocapture
 
 .PHONY: bench
 bench: build ## Measure, beside a baseline of the same run (make bench ONLY=hook)

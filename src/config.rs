@@ -545,11 +545,14 @@ impl Environment {
         }
     }
 
-    /// Whether systemd connected our stderr to its journal.
+    /// Whether systemd connected our stderr to its journal. The variable alone says only that this was so for one of our
+    /// ancestors: in a terminal of a desktop that systemd started it is set, too.
     #[cfg(feature = "service")]
     #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub fn has_journal() -> bool {
-        std::env::var_os("JOURNAL_STREAM").is_some()
+        let stream = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+        rustix::fs::fstat(io::stderr())
+            .is_ok_and(|stderr| stream == format!("{}:{}", stderr.st_dev, stderr.st_ino))
     }
 
     /// Whether a service manager wants to be told how we are.

@@ -10,6 +10,7 @@ mod compress;
 mod endpoint;
 mod hook;
 mod table;
+mod worker;
 
 use std::path::PathBuf;
 
@@ -26,6 +27,9 @@ fn main() {
     }
     if is_wanted("compress") {
         compress::run(&binaries, &mut table);
+    }
+    if is_wanted("worker") {
+        worker::run(&binaries, &mut table);
     }
     table.print();
 }

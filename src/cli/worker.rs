@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use tracing_journald::{Priority, PriorityMappings};
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -11,7 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use super::log_file;
 use crate::config::Environment;
 use crate::paths::Home;
-use crate::worker::activation::Sockets;
+use crate::worker::activation::{Given, Sockets};
 use crate::worker::lock::Lock;
 use crate::worker::{self, signals};
 
@@ -29,33 +31,51 @@ pub struct Arguments {
 
 pub fn run(home: Home, environment: Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-    start_log(if arguments.log_file { log_file::writer(&home) } else { BoxMakeWriter::new(std::io::stderr) });
+    let given = Given::take();
+    start_log(arguments.log_file.then(|| log_file::writer(&home)));
     home.prepare()?;
     let signals = signals()?;
     let lock = Lock::take(&home)?;
-    let sockets = Sockets::open(&home)?;
+    let sockets = Sockets::open(&home, given)?;
     // One thread: the work is SQLite's, which has threads of its own, and the providers', which wait.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(8)
         .thread_keep_alive(Duration::from_secs(5))
         .build()?;
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), home = %home.dir().display(), origin = ?sockets.api_origin, "serving");
+    let (version, served) = (env!("CARGO_PKG_VERSION"), home.dir().display().to_string());
+    tracing::info!(version, home = served, origin = ?sockets.api_origin, "version {version} serves {served}");
     let _lock = runtime.block_on(worker::run(home, environment, lock, sockets, signals));
     runtime.shutdown_timeout(Duration::from_secs(2));
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 
-/// To the journal where systemd started us, to `otherwise` if not.
-fn start_log(otherwise: BoxMakeWriter) {
+/// To `file` if there is one, else to the journal where systemd started us, else to stderr. A message tells everything, because
+/// people see nothing else in the last two; its fields are for those who search the journal or the file.
+fn start_log(file: Option<BoxMakeWriter>) {
     let registry = tracing_subscriber::registry().with(LevelFilter::INFO);
+    if let Some(file) = file {
+        let whole = tracing_subscriber::fmt::layer().with_writer(file).with_ansi(false).with_target(false);
+        return registry.with(whole).init();
+    }
     let journal = Environment::has_journal().then(|| tracing_journald::layer().ok()).flatten();
     match journal {
-        Some(journal) => registry.with(journal.with_syslog_identifier("claude-mem".into())).init(),
+        Some(journal) => {
+            let levels = PriorityMappings { info: Priority::Informational, ..PriorityMappings::new() };
+            let journal = journal.with_syslog_identifier("claude-mem".into()).with_priority_mappings(levels);
+            registry.with(journal).init();
+        }
         None => {
-            let plain =
-                tracing_subscriber::fmt::layer().with_writer(otherwise).with_ansi(false).with_target(false);
+            let message_alone = format::debug_fn(|writer, field, value| match field.name() {
+                "message" => write!(writer, "{value:?}"),
+                _ => Ok(()),
+            });
+            let plain = tracing_subscriber::fmt::layer()
+                .with_writer(std::io::stderr)
+                .with_ansi(false)
+                .with_target(false)
+                .fmt_fields(message_alone);
             registry.with(plain).init();
         }
     }

@@ -1,8 +1,8 @@
 //! Reads what a model answered, in whatever form it came: a tool call's input, JSON bare or fenced or within prose,
 //! tags, cut off anywhere. Whatever is usable is kept; nothing that is not.
 //!
-//! Must not know which provider answered or what was asked. Nothing here recurses deeper than `json::MOST_DEEP`, and
-//! what it returns is bounded by [`MOST_BYTES`], however long the answer is.
+//! Must not know which provider answered or what was asked. Nothing here recurses without bound, and what it returns is
+//! bounded, however long the answer is.
 
 mod draft;
 mod fields;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::model::{ObservationDraft, SummaryDraft};
 use tags::Tags;
 
-/// As much of an answer as is read. The longest that a provider is asked for has a twentieth of it.
+/// As much of an answer as is read. One is some kilobytes long.
 pub const MOST_BYTES: usize = 1 << 20;
 
 /// As many observations as are taken from one answer.

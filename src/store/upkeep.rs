@@ -98,20 +98,16 @@ pub fn shrink(database: &Connection) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-/// Writes the log back into the database and, if nobody reads from it at this moment, empties it.
-pub fn checkpoint(database: &Connection) -> Result<(), StoreError> {
-    // Without holding anybody up: a reader lets the log live on, and is no reason to wait with the lock in hand.
-    let is_written_back = |row: &rusqlite::Row<'_>| {
-        Ok(row.get::<_, i64>(0)? == 0 && row.get::<_, i64>(1)? == row.get::<_, i64>(2)?)
-    };
-    if database.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], is_written_back)? {
-        database.busy_timeout(Duration::ZERO)?;
-        let emptied = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        database.busy_timeout(PATIENCE)?;
-        match emptied.map_err(StoreError::from) {
-            Ok(()) | Err(StoreError::Busy) => {}
-            Err(error) => return Err(error),
-        }
+/// Writes the log back into the database and empties it, unless somebody reads from it for longer than `patience`, during
+/// which nobody can write.
+pub fn checkpoint(database: &Connection, patience: Duration) -> Result<(), StoreError> {
+    // Most of it without holding anybody up.
+    database.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+    database.busy_timeout(patience)?;
+    let emptied = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    database.busy_timeout(PATIENCE)?;
+    match emptied.map_err(StoreError::from) {
+        Err(StoreError::Busy) => Ok(()),
+        outcome => outcome,
     }
-    Ok(())
 }

@@ -62,44 +62,58 @@ pub enum ActivationError {
     },
 }
 
+/// What a service manager handed over. To be taken before the first thread starts, because it changes the environment, so
+/// that no child takes our sockets for its own.
+#[derive(Debug, Default)]
+pub struct Given {
+    api: Option<UnixListener>,
+    nudge: Option<UnixDatagram>,
+}
+
+impl Given {
+    /// Takes what systemd or launchd hold for us; nothing if we were started otherwise.
+    pub fn take() -> Self {
+        let given = Self::from_systemd();
+        if given.api.is_none() { Self::from_launchd().unwrap_or(given) } else { given }
+    }
+
+    fn from_systemd() -> Self {
+        let mut listed = ListenFd::from_env();
+        let mut given = Self::default();
+        for index in 0..listed.len() {
+            // Told apart by their kind: a `.socket` unit gives all of its sockets one name.
+            match listed.take_unix_listener(index) {
+                Ok(Some(listener)) => given.api = Some(listener),
+                _ => given.nudge = listed.take_unix_datagram(index).ok().flatten().or(given.nudge),
+            }
+        }
+        given
+    }
+
+    #[cfg(target_os = "macos")]
+    fn from_launchd() -> Option<Self> {
+        super::launchd::sockets().map(|(api, nudge)| Self { api: Some(api), nudge })
+    }
+
+    #[cfg(not(target_os = "macos"))]
+    fn from_launchd() -> Option<Self> {
+        None
+    }
+}
+
 impl Sockets {
-    /// What the service manager hands over, else sockets of our own. The caller holds the lock.
-    pub fn open(home: &Home) -> Result<Self, ActivationError> {
-        let given = Self::from_systemd().or_else(|| Self::from_launchd(home));
-        let (api, nudge) = given.unwrap_or_default();
+    /// What the service manager handed over, else sockets of our own. The caller holds the lock.
+    pub fn open(home: &Home, given: Given) -> Result<Self, ActivationError> {
         // A manager that gives only one of them was set up by hand; the other can be our own.
-        let (api, api_origin) = match api {
+        let (api, api_origin) = match given.api {
             Some(api) => (api, Origin::Manager),
             None => (bind_api(home)?, Origin::Own),
         };
-        let (nudge, nudge_origin) = match nudge {
+        let (nudge, nudge_origin) = match given.nudge {
             Some(nudge) => (nudge, Origin::Manager),
             None => (bind_nudge(home)?, Origin::Own),
         };
         Ok(Self { api, api_origin, nudge, nudge_origin })
-    }
-
-    fn from_systemd() -> Option<(Option<UnixListener>, Option<UnixDatagram>)> {
-        let mut given = ListenFd::from_env();
-        let (mut api, mut nudge) = (None, None);
-        for index in 0..given.len() {
-            // Told apart by their kind: a `.socket` unit gives all of its sockets one name.
-            match given.take_unix_listener(index) {
-                Ok(Some(listener)) => api = Some(listener),
-                _ => nudge = given.take_unix_datagram(index).ok().flatten().or(nudge),
-            }
-        }
-        (given.len() > 0).then_some((api, nudge))
-    }
-
-    #[cfg(target_os = "macos")]
-    fn from_launchd(_home: &Home) -> Option<(Option<UnixListener>, Option<UnixDatagram>)> {
-        super::launchd::sockets()
-    }
-
-    #[cfg(not(target_os = "macos"))]
-    fn from_launchd(_home: &Home) -> Option<(Option<UnixListener>, Option<UnixDatagram>)> {
-        None
     }
 }
 

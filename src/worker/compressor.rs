@@ -59,10 +59,16 @@ impl Compressor {
         let choice = llm::choose(config, &shared.home, &shared.environment, &own_program);
         match &choice {
             Choice::Llm(llm) => {
-                tracing::info!(provider = llm.name(), model = llm.model(), "compressing with a model")
+                tracing::info!(
+                    provider = llm.name(),
+                    model = llm.model(),
+                    "compressing with {}, {}",
+                    llm.name(),
+                    llm.model()
+                )
             }
-            Choice::Local { why } => tracing::info!(why, "compressing without a model"),
-            Choice::Unusable { why } => tracing::error!(why, "nothing can be compressed"),
+            Choice::Local { why } => tracing::info!(why, "compressing without a model: {why}"),
+            Choice::Unusable { why } => tracing::error!(why, "nothing can be compressed: {why}"),
         }
         Self { choice: RwLock::new(choice), breaker: Breaker::new(), reserved: Mutex::new(0.0), own_program }
     }
@@ -78,7 +84,8 @@ impl Compressor {
             tracing::info!(
                 provider = llm.name(),
                 model = llm.model(),
-                "compressing with a model from now on"
+                "compressing with {} from now on",
+                llm.name()
             );
         }
         *self.choice.write().unwrap_or_else(PoisonError::into_inner) = found;
@@ -159,7 +166,13 @@ impl Compressor {
                 Asked::Failed(with_response(&message, response.as_deref()), entry)
             }
             Err(Failure::Provider(failure)) => {
-                tracing::warn!(provider = llm.name(), error = failure.message, "the provider is in trouble");
+                tracing::warn!(
+                    provider = llm.name(),
+                    error = failure.message,
+                    "{} is in trouble: {}",
+                    llm.name(),
+                    failure.message
+                );
                 pass.failed(clock::now(), &failure);
                 Asked::Postponed(self.next_try())
             }

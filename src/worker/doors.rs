@@ -66,7 +66,7 @@ impl<S> Door<S> {
                 self.is_own = true;
                 let _ = self.sockets.send(socket);
             }
-            Err(error) => tracing::error!(%error, "the socket file is gone"),
+            Err(error) => tracing::error!(%error, "the socket file is gone: {error}"),
         }
     }
 
@@ -103,7 +103,7 @@ impl Doors {
     /// Puts back what is missing. An error if another worker has taken our place.
     pub fn look_after(&mut self, home: &Home) -> Result<(), LockError> {
         match self.lock.renew(home) {
-            Err(LockError::Io(error)) => tracing::error!(%error, "the lock's file is gone"),
+            Err(LockError::Io(error)) => tracing::error!(%error, "the lock's file is gone: {error}"),
             other => other?,
         }
         self.api.look_after(|| bind_api(home));
@@ -142,7 +142,7 @@ async fn listen_for_nudges(mut sockets: UnboundedReceiver<UnixDatagram>, shared:
             received = received => received.map(|_| shared.nudge.notify_one()),
         };
         if let Err(error) = outcome {
-            tracing::warn!(%error, "cannot receive nudges");
+            tracing::warn!(%error, "cannot receive nudges: {error}");
             tokio::time::sleep(LOOK_AGAIN).await;
         }
     }

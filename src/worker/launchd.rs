@@ -11,9 +11,9 @@ unsafe extern "C" {
 }
 
 /// The sockets that the property list names `api` and `nudge`; none if launchd did not start us.
-pub fn sockets() -> Option<(Option<UnixListener>, Option<UnixDatagram>)> {
+pub fn sockets() -> Option<(UnixListener, Option<UnixDatagram>)> {
     let api = socket(c"api").map(UnixListener::from)?;
-    Some((Some(api), socket(c"nudge").map(UnixDatagram::from)))
+    Some((api, socket(c"nudge").map(UnixDatagram::from)))
 }
 
 fn socket(name: &CStr) -> Option<OwnedFd> {

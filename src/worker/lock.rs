@@ -57,10 +57,8 @@ impl Lock {
                 }
             }
         }
-        // For people and for `stop`; the lock itself needs no content.
-        file.set_len(0)?;
-        file.rewind()?;
-        writeln!(file, "{}", std::process::id())?;
+        // For people and for `stop`; the lock itself needs no content, and a full disk does not stop the worker.
+        let _ = note_pid(&mut file);
         Ok(Self { file })
     }
 
@@ -88,6 +86,14 @@ impl Lock {
 fn is_alive(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
+}
+
+fn note_pid(file: &mut File) -> io::Result<()> {
+    let line = format!("{}\n", std::process::id());
+    file.rewind()?;
+    // Over the old one, whose place on the disk is ours already.
+    file.write_all(line.as_bytes())?;
+    file.set_len(line.len().try_into().unwrap_or_default())
 }
 
 fn read_pid(file: &mut File) -> Option<u32> {

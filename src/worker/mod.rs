@@ -14,6 +14,7 @@ mod launchd;
 pub mod lock;
 mod observe;
 mod processor;
+mod seen;
 mod settle;
 mod signals;
 mod spooled;
@@ -98,7 +99,7 @@ impl Service {
             };
             match ended {
                 Ended::Stop => return,
-                Ended::Reload => tracing::info!("reading the configuration again"),
+                Ended::Reload => tracing::info!("reloading the configuration"),
                 Ended::Reopen => self.database = None,
                 Ended::Trouble(reason) => {
                     self.degrade(&reason);
@@ -159,7 +160,7 @@ impl Service {
                     self.shared.set_trouble("the database is being opened, or brought up to date");
                     self.serve();
                     self.supervisor.alive();
-                    patience = LOOK_AGAIN;
+                    patience = self.supervisor.at_most(LOOK_AGAIN);
                 }
             }
         }
@@ -178,12 +179,12 @@ impl Service {
     async fn wait_for_repair(&mut self) -> bool {
         self.supervisor.alive();
         if let Err(error) = self.doors.look_after(&self.shared.home) {
-            tracing::error!(%error, "this worker is not wanted any more");
+            tracing::error!(%error, "this worker is not wanted any more: {error}");
             return true;
         }
         tokio::select! {
             signal = self.signals.recv() => signal.is_none_or(|signal| signal == Signal::Stop),
-            () = tokio::time::sleep(LOOK_AGAIN) => false,
+            () = tokio::time::sleep(self.supervisor.at_most(LOOK_AGAIN)) => false,
             () = async {
                 self.shared.nudge.notified().await;
                 tokio::time::sleep(NUDGE_PAUSE).await;

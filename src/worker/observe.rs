@@ -15,6 +15,7 @@ use crate::compress::prompt::{self, Noted};
 use crate::compress::routine::{SeenFiles, Verdict, judge};
 use crate::compress::turn::{Turn, TurnEvent};
 use crate::compress::{local, redacted};
+use crate::config::Verbosity;
 use crate::llm::Llm;
 use crate::model::Millis;
 use crate::store::StoreError;
@@ -75,21 +76,14 @@ impl From<StoreError> for Unmade {
 async fn observe_events(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<Outcome, Unmade> {
     let mut settlement = begin(&work);
     let (session, last) = (work.session.clone(), work.rows.last().map_or(0, |row| row.id));
-    let verbosity = running.config.compress.verbosity;
-    let mut kept = Vec::new();
-    running.with_seen_files(&work.session, |seen: &mut SeenFiles| {
-        for row in work.rows {
-            let id = row.id;
-            let event = turn_event(row);
-            match judge(&event, verbosity, seen) {
-                Verdict::Keep => {
-                    settlement.endings.push((id, Ending::Done));
-                    kept.push(event);
-                }
-                Verdict::Routine(reason) => settlement.endings.push((id, Ending::Skipped(reason.to_owned()))),
-            }
-        }
+    let (verbosity, mut seen) = (running.config.compress.verbosity, running.seen.of(&session));
+    let judged = blocking(move || {
+        let (endings, kept) = judge_all(work.rows, verbosity, &mut seen);
+        (endings, kept, seen)
     });
+    let (endings, kept, seen) = judged.await?;
+    running.seen.propose(&session, seen);
+    settlement.endings = endings;
     if kept.is_empty() {
         return Ok(settled(settlement));
     }
@@ -122,6 +116,26 @@ async fn observe_events(running: &Arc<Running>, work: Work, place: TurnPlace) ->
         },
     };
     Ok(settled(with_entry(outcome)))
+}
+
+/// How each row ends, and the events that are worth telling.
+fn judge_all(
+    rows: Vec<QueueRow>,
+    verbosity: Verbosity,
+    seen: &mut SeenFiles,
+) -> (Vec<(i64, Ending)>, Vec<TurnEvent>) {
+    let (mut endings, mut kept) = (Vec::new(), Vec::new());
+    for row in rows {
+        let event = turn_event(row);
+        match judge(&event, verbosity, seen) {
+            Verdict::Keep => {
+                endings.push((event.id, Ending::Done));
+                kept.push(event);
+            }
+            Verdict::Routine(reason) => endings.push((event.id, Ending::Skipped(reason.to_owned()))),
+        }
+    }
+    (endings, kept)
 }
 
 async fn ask_for_observations(

@@ -67,7 +67,7 @@ pub async fn run(shared: &Arc<Shared>, running: &Arc<Running>, around: Surroundi
     let supervisor = around.supervisor;
     let ended = processor.live(around).await;
     if matches!(ended, Ended::Stop) {
-        supervisor.stopping();
+        supervisor.stopping(Duration::from_secs(running.config.worker.stop_s));
         // First of all: what is not accepted from here on waits for the next worker.
         shared.stopping.send_replace(true);
     }
@@ -103,7 +103,7 @@ impl Processor {
             if looked.is_none_or(|looked: Instant| looked.elapsed() >= SAFETY_NET) {
                 looked = Some(Instant::now());
                 if let Err(error) = around.doors.look_after(&self.shared.home) {
-                    tracing::error!(%error, "this worker is not wanted any more");
+                    tracing::error!(%error, "this worker is not wanted any more: {error}");
                     return Ended::Stop;
                 }
             }
@@ -113,7 +113,7 @@ impl Processor {
                 Err(error) => return self.ended_by(&error),
             };
             self.report(around.supervisor).await;
-            let wait = around.supervisor.beat().map_or(wait, |beat| beat.min(wait));
+            let wait = around.supervisor.at_most(wait);
             tokio::select! {
                 biased;
                 signal = around.signals.recv() => match signal {
@@ -198,7 +198,7 @@ impl Processor {
             // Its claim is still under way, and given back with the others.
             Ok((_, Err(error))) => Err(error),
             Err(error) => {
-                tracing::error!(%error, "a piece of work died");
+                tracing::error!(%error, "a piece of work died: {error}");
                 Err(StoreError::Gone)
             }
         }
@@ -214,7 +214,7 @@ impl Processor {
     fn ended_by(&self, error: &StoreError) -> Ended {
         match error {
             StoreError::Replaced => {
-                tracing::warn!(%error, "opening what is there now");
+                tracing::warn!(%error, "opening what is there now: {error}");
                 Ended::Reopen
             }
             other => Ended::Trouble(self.describe(other)),
@@ -264,7 +264,7 @@ impl Processor {
         for (_, work) in self.under_way.drain() {
             let release = move |database: &mut _| queue::release(database, work.claim);
             if let Err(error) = self.running.database.write(release).await {
-                tracing::warn!(%error, "what was claimed comes back at the next start");
+                tracing::warn!(%error, "what was claimed comes back at the next start: {error}");
             }
         }
     }

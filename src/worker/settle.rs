@@ -49,6 +49,7 @@ pub async fn settle(shared: &Shared, running: &Arc<Running>, work: Work) -> Resu
             let is_skipped = |(_, ending): &&(i64, Ending)| matches!(ending, Ending::Skipped(_));
             let skipped = settlement.endings.iter().filter(is_skipped).count();
             running.count_finished(settlement.endings.len() - skipped, skipped);
+            running.seen.confirm(&settlement.session);
         }
         // Somebody took the work away; what was left of it waits again.
         Ok(false) => shared.nudge.notify_one(),
@@ -79,7 +80,7 @@ async fn fail(
     message: String,
     entries: Vec<LogEntry>,
 ) -> Result<Settled, StoreError> {
-    tracing::warn!(error = message, "an event could not be compressed");
+    tracing::warn!(error = message, "an event could not be compressed: {message}");
     let max_attempts = running.config.queue.max_attempts;
     let note = || {
         let (message, entries) = (message.clone(), entries.clone());

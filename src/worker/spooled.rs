@@ -18,7 +18,7 @@ pub async fn drain(home: &Home, database: &Database) -> Result<bool, StoreError>
     let waiting = match spool::waiting(home) {
         Ok(waiting) => waiting,
         Err(error) => {
-            tracing::warn!(%error, "the spool cannot be read");
+            tracing::warn!(%error, "the spool cannot be read: {error}");
             return Ok(false);
         }
     };
@@ -68,7 +68,7 @@ async fn take_in(
 /// A file that stays is read again, which stores nothing twice.
 fn remove(path: &Path) {
     if let Err(error) = fs::remove_file(path) {
-        tracing::warn!(%error, ?path, "a spool file that was taken in cannot be removed");
+        tracing::warn!(%error, ?path, "a spool file that was taken in cannot be removed: {error}");
     }
 }
 
@@ -79,5 +79,5 @@ fn put_aside(home: &Home, path: &Path, error: &io::Error) {
         Some(target) => fs::rename(path, target),
         None => Ok(()),
     });
-    tracing::error!(%error, ?path, kept = moved.is_ok(), "a spool file holds no event");
+    tracing::error!(%error, ?path, kept = moved.is_ok(), "a spool file holds no event: {error}");
 }

@@ -1,6 +1,5 @@
 //! What the worker's parts share: whether it is well, and the figures that health reports.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -10,9 +9,8 @@ use tokio::sync::{Notify, watch};
 use super::clock;
 use super::compressor::Compressor;
 use super::database::Database;
-use crate::compress::routine::SeenFiles;
+use super::seen::Seen;
 use crate::config::{Config, Environment};
-use crate::model::SessionId;
 use crate::paths::Home;
 use crate::store::queue::{ClaimId, QueueStats};
 use crate::store::{StoreError, queue};
@@ -47,11 +45,9 @@ pub struct Running {
     /// Who compresses.
     pub compressor: Compressor,
     finished: Mutex<FinishedCounts>,
-    seen: Mutex<HashMap<SessionId, (Instant, SeenFiles)>>,
+    /// What sessions have read so far.
+    pub seen: Seen,
 }
-
-/// What was read is remembered for so many sessions; for others reading it again is told again.
-const SESSIONS_REMEMBERED: usize = 16;
 
 /// Finished rows: counted once, then kept up to date, because counting a million takes its time.
 #[derive(Debug, Default)]
@@ -100,7 +96,7 @@ impl Shared {
     pub fn set_trouble(&self, reason: &str) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         if trouble.as_deref() != Some(reason) {
-            tracing::error!(reason, "degraded");
+            tracing::error!(reason, "degraded: {reason}");
             *trouble = Some(reason.to_owned());
         }
     }
@@ -109,7 +105,7 @@ impl Shared {
     pub fn set_well(&self) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(reason) = trouble.take() {
-            tracing::info!(after = reason, "well");
+            tracing::info!(after = reason, "well again");
         }
     }
 
@@ -141,20 +137,7 @@ pub struct ProviderHealth {
 impl Running {
     /// With nothing counted yet.
     pub fn new(config: Config, database: Database, compressor: Compressor) -> Self {
-        Self { config, database, compressor, finished: Mutex::default(), seen: Mutex::default() }
-    }
-
-    /// Does something with what a session has read so far.
-    pub fn with_seen_files(&self, session: &SessionId, work: impl FnOnce(&mut SeenFiles)) {
-        let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let (used, seen) =
-            all.entry(session.clone()).or_insert_with(|| (Instant::now(), SeenFiles::default()));
-        *used = Instant::now();
-        work(seen);
-        if all.len() > SESSIONS_REMEMBERED {
-            let oldest = all.iter().min_by_key(|(_, (used, _))| *used).map(|(session, _)| session.clone());
-            oldest.map(|session| all.remove(&session));
-        }
+        Self { config, database, compressor, finished: Mutex::default(), seen: Seen::default() }
     }
 
     /// How many rows are in each state.

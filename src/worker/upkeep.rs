@@ -7,7 +7,13 @@ use super::state::{Running, Shared};
 use crate::store::{StoreError, upkeep};
 
 /// The write-ahead log is written back when it is larger than this.
-const LOG_TOO_LARGE: u64 = 4 << 20;
+const LOG_LARGE: u64 = 4 << 20;
+
+/// When it is larger than this, readers without end keep it from being emptied: then writers wait a moment for them.
+const LOG_TOO_LARGE: u64 = 24 << 20;
+
+/// Less than hooks are willing to wait.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -23,8 +29,9 @@ impl Schedule {
     /// Does what is due. Cheap when nothing is.
     pub async fn keep_up(&mut self, shared: &Shared, running: &Running) -> Result<(), StoreError> {
         let log = std::fs::metadata(shared.home.log()).map_or(0, |meta| meta.len());
-        if log > LOG_TOO_LARGE {
-            running.database.write(|database| upkeep::checkpoint(database)).await?;
+        if log > LOG_LARGE {
+            let patience = if log > LOG_TOO_LARGE { LONGEST_WAIT } else { Duration::ZERO };
+            running.database.write(move |database| upkeep::checkpoint(database, patience)).await?;
         }
         let is_due = self.hourly.is_none_or(|last| last.elapsed() >= HOUR);
         if !is_due && !self.unfinished {

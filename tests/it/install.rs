@@ -4,11 +4,11 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::sandbox::{Ran, Sandbox, run, tool_payload};
-use crate::service::wait_for;
 
 const SETTINGS: &str = r#"{
   "model": "opus",
@@ -85,6 +85,15 @@ impl Installed {
 impl Drop for Installed {
     fn drop(&mut self) {
         let _ = run(self.command(env!("CARGO_BIN_EXE_claude-mem"), &["stop"]), b"");
+    }
+}
+
+/// Waits until something holds.
+fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(40);
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -10,8 +10,17 @@ mod hook_payloads;
 mod hook_private;
 mod hook_storm;
 mod install;
+mod launchd;
 mod llm;
 mod project_identity;
 mod sandbox;
 mod service;
+#[cfg(target_os = "linux")]
+mod systemd;
+mod worker_clients;
+mod worker_context;
 mod worker_life;
+mod worker_queue;
+mod worker_routes;
+mod worker_storage;
+mod worker_storm;

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -149,7 +150,9 @@ impl Sandbox {
 
     /// The turn ends.
     pub fn end_turn(&self, session: &str) {
-        let payload = json!({"session_id": session, "cwd": self.path(), "hook_event_name": "Stop",
+        static TURN: AtomicUsize = AtomicUsize::new(0);
+        let turn = format!("turn-{}", TURN.fetch_add(1, Ordering::Relaxed));
+        let payload = json!({"session_id": session, "cwd": self.path(), "hook_event_name": "Stop", "prompt_id": turn,
                              "last_assistant_message": "Fixed the greeting."});
         self.hook("summary", payload.to_string()).assert_unnoticed();
     }

@@ -8,7 +8,7 @@ use crate::paths::Home;
 
 const PLIST: &str = include_str!("../../../packaging/launchd/claude-mem.plist");
 /// The agent's name.
-pub const LABEL: &str = "claude-mem";
+pub const LABEL: &str = "io.github.claude-mem.worker";
 
 /// Whether this is a system with launchd.
 pub fn is_there() -> bool {
@@ -20,12 +20,17 @@ pub fn file(environment: &Environment) -> Option<PathBuf> {
     Some(environment.user_home.as_ref()?.join(format!("Library/LaunchAgents/{LABEL}.plist")))
 }
 
-/// The property list.
+/// The property list. launchd knows no variables, so every path is filled in.
 pub fn text(program: &Path, home: &Home) -> String {
-    let filled = PLIST.replace("@PROGRAM@", &escaped(&program.to_string_lossy()));
-    let filled =
-        filled.replace("`claude-mem install` fills in @PROGRAM@ and @DATA@", "The paths are filled in");
-    filled.replace("@DATA@", &escaped(&home.dir().to_string_lossy()))
+    let data = escaped(&home.dir().to_string_lossy());
+    let variable = format!(
+        "\t<key>EnvironmentVariables</key>\n\t<dict>\n\t\t<key>CLAUDE_MEM_HOME</key>\n\t\t<string>{data}</string>\n\t</dict>\n\n"
+    );
+    let text = PLIST
+        .replace(" __HOME__ stands for the user's home directory.", "")
+        .replace("__HOME__/.local/bin/claude-mem", &escaped(&program.to_string_lossy()))
+        .replace("__HOME__/.claude-mem", &data);
+    text.replacen("\t<key>ProcessType</key>", &format!("{variable}\t<key>ProcessType</key>"), 1)
 }
 
 fn escaped(text: &str) -> String {

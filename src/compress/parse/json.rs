@@ -94,7 +94,7 @@ impl Reader<'_> {
             b'}' | b']' => self.close(byte),
             b'"' | b'\'' => {
                 self.at += 1;
-                let is_key = matches!(self.frames.last(), Some(Frame::Object(_, None)));
+                let is_key = self.buried > 0 || matches!(self.frames.last(), Some(Frame::Object(_, None)));
                 let is_listed = matches!(self.frames.last(), Some(Frame::Array(_)));
                 let (length, string, closed) = string::read(&self.text[self.at..], byte, is_key, is_listed);
                 self.at += length;
@@ -162,11 +162,8 @@ impl Reader<'_> {
             Some(_) if self.buried > 0 => {}
             Some(Frame::Array(items)) if items.len() < MOST_ITEMS => items.push(value),
             Some(Frame::Object(fields, key)) => {
-                if let Some(key) =
-                    key.take().filter(|key| fields.len() < MOST_ITEMS || fields.contains_key(key))
-                {
-                    fields.insert(key, value);
-                }
+                let key = key.take().filter(|_| fields.len() < MOST_ITEMS);
+                fields.extend(key.map(|key| (key, value)));
             }
             Some(Frame::Array(_)) => {}
         }

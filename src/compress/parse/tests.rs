@@ -69,6 +69,9 @@ fn nesting_of_any_depth_is_survived() {
     let closed = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let wrapped = format!("{{\"observations\":[{{\"title\":\"Kept\",\"detail\":{closed}}}]}}");
     assert_eq!(observations(&wrapped).unwrap()[0].title.as_deref(), Some("Kept"));
+    let objects = format!("{}1{}", "{\"deep\":".repeat(1_000), "}".repeat(1_000));
+    let wrapped = format!("[{{\"detail\":{objects},\"title\":\"Kept\"}},{{\"title\":\"Too\"}}]");
+    assert_eq!(observations(&wrapped).unwrap().len(), 2);
 }
 
 #[test]

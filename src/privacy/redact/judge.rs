@@ -26,6 +26,10 @@ pub(super) fn is_secret_literal(value: &str, name: &Name<'_>, trust: Trust) -> b
     if is_no_value(value) || is_place(value) || is_constant_name(value) || name.ends_with(value) {
         return false;
     }
+    // The quote did not open a value, it closed the string that the name is in: `["password:", 1]`
+    if value.trim_start().starts_with([',', ':', ']', '}']) {
+        return false;
+    }
     let words = value.split_whitespace().count();
     if words > 1 {
         let is_password = words == 2 && trust == Trust::Strong && has_digit(value);

@@ -15,6 +15,8 @@ pub(super) fn end(text: &str, from: usize) -> Option<usize> {
 
 /// Behind the END line that belongs to this key.
 fn end_line(window: &str) -> Option<usize> {
+    // Brackets are not of a key: the END line behind them is of another, in another part of a JSON document.
+    let window = &window[..window.find(['{', '}', '[', ']']).unwrap_or(window.len())];
     let window = &window[..window.find("BEGIN ").unwrap_or(window.len())];
     let name_starts = window.find("END ").filter(|at| window[..*at].trim_end().ends_with("--"))?;
     let rest = &window[name_starts..];
@@ -33,6 +35,9 @@ fn end_of_material(text: &str, from: usize) -> Option<usize> {
     loop {
         let start = after_breaks(bytes, at);
         let length = bytes[start..].iter().take_while(|byte| is_base64(**byte)).count();
+        if is_json_key(&text[start + length..]) {
+            return end;
+        }
         let is_last =
             start > at && length > 0 && bytes.get(start + length).is_none_or(|next| is_break(*next));
         match end {
@@ -56,8 +61,13 @@ fn after_headers(text: &str, from: usize) -> usize {
         if !NAMES.iter().any(|name| line.starts_with(name)) {
             return at;
         }
-        at = start + line.find(['\n', '\\']).unwrap_or(line.len());
+        at = start + line.find(['\n', '\\', '"']).unwrap_or(line.len());
     }
+}
+
+fn is_json_key(behind: &str) -> bool {
+    let unescaped = behind.trim_start_matches('\\');
+    unescaped.strip_prefix('"').is_some_and(|rest| rest.trim_start().starts_with(':'))
 }
 
 /// Behind the line breaks, plain or escaped, and the quotes of string literals.

@@ -99,7 +99,7 @@ impl Rule {
         let mut redacted = String::new();
         let mut copied = 0;
         let mut replace = |secret: Range<usize>| {
-            redacted.push_str(&text[copied..secret.start]);
+            redacted.push_str(&text[copied..after_escape(text, secret.start)]);
             redacted.push_str(&self.replacement);
             copied = secret.end;
         };
@@ -193,11 +193,26 @@ fn is_inside_replacement(text: &str, at: usize) -> bool {
     text[..at].ends_with(MARK)
 }
 
-/// Whether the byte before `start` is of the same word: not so after an escaped line break (`\nsk-…` in JSON) or a
-/// terminal's colour (`ESC[32msk-…`).
+/// Behind the rest of an escape (`\n`, `\u001b`), if that is what stands here: without it the JSON would be broken.
+fn after_escape(text: &str, start: usize) -> usize {
+    const LONGEST: usize = r"\u001".len();
+    let before = text.as_bytes()[..start].iter().rev().take(LONGEST);
+    let Some(back) = before.into_iter().position(|byte| *byte == b'\\') else { return start };
+    let escape = start - back - 1;
+    match text.as_bytes()[escape + 1..] {
+        [b'n' | b'r' | b't' | b'b' | b'f', ..] if back == 0 => start + 1,
+        [b'u', a, b, c, d, ..] if [a, b, c, d].iter().all(u8::is_ascii_hexdigit) => escape + r"\u001b".len(),
+        _ => start,
+    }
+}
+
+/// Whether the byte before `start` is of the same word: not so after an escape (`\nsk-…` in JSON) or a terminal's colour
+/// (`ESC[32msk-…`).
 fn continues_a_word(text: &str, start: usize) -> bool {
+    if after_escape(text, start) > start || start > 0 && after_escape(text, start - 1) == start {
+        return false;
+    }
     match &text.as_bytes()[..start] {
-        [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f'] => false,
         [rest @ .., b'm'] => {
             let is_colour = |byte: &&u8| matches!(byte, b'0'..=b'9' | b';');
             let digits = rest.iter().rev().take(12).take_while(is_colour).count();

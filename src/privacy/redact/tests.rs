@@ -111,6 +111,17 @@ fn no_rule_touches_what_any_rule_keeps() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+#[test]
+fn an_escape_in_front_of_a_secret_stays_whole() {
+    let key = invent("{b40}\n{b64}\n-----END RSA PRIVATE KEY-----");
+    for before in ["\u{0}", "\u{1b}", "\n", "\t", "\u{8}", "\u{1f}\u{0}"] {
+        let text = json(&format!("{before}{key}"));
+        assert_eq!(redact(&text), json(&format!("{before}[redacted:private-key]")));
+    }
+    let text = json(&invent("\u{0}{d8}:AA{a33}"));
+    assert_eq!(serde_json::from_str::<String>(&redact(&text)).unwrap(), "\u{0}[redacted:token]");
+}
+
 /// Pieces of which texts are made that look like secrets, like code, and like both.
 fn text_with_secrets() -> impl Strategy<Value = String> {
     let pieces: Vec<String> = examples()
@@ -143,12 +154,25 @@ fn text_with_secrets() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
     fn redacting_twice_is_redacting_once(text in text_with_secrets()) {
         let once = redact(&text);
         prop_assert_eq!(redact(&once), once);
+    }
+
+    #[test]
+    fn a_json_document_stays_one(
+        texts in proptest::collection::vec(text_with_secrets(), 1..4),
+        number in any::<i64>(),
+        pretty in any::<bool>(),
+    ) {
+        let inner = serde_json::json!({ "password": number, "token": texts, "ok": true, "secret": null });
+        let document = serde_json::json!([inner, number, inner.to_string(), number, { "API_KEY": texts[0], "n": number }]);
+        let text = if pretty { serde_json::to_string_pretty(&document).unwrap() } else { document.to_string() };
+        let redacted = redact(&text);
+        prop_assert!(serde_json::from_str::<serde_json::Value>(&redacted).is_ok(), "{}\n{}", text, redacted);
     }
 
     #[test]

@@ -133,18 +133,22 @@ fn is_constructor(call: &str) -> bool {
 /// closes it.
 fn quoted(text: &str, from: usize) -> Option<(Range<usize>, bool)> {
     let bytes = text.as_bytes();
-    let depth = bytes[from..].iter().take(16).take_while(|byte| **byte == b'\\').count();
-    let quote = *bytes.get(from + depth).filter(|byte| matches!(byte, b'"' | b'\'' | b'`'))?;
-    let start = from + depth + 1;
-    let mut backslashes = 0;
+    let escapes = bytes[from..].iter().take(16).take_while(|byte| **byte == b'\\').count();
+    let quote = *bytes.get(from + escapes).filter(|byte| matches!(byte, b'"' | b'\'' | b'`'))?;
+    let start = from + escapes + 1;
+    let mut backslashes = 0_usize;
     for (offset, byte) in bytes[start..].iter().take(MOST_BYTES).enumerate() {
         match *byte {
             b'\\' => backslashes += 1,
-            // An escaped quote inside has more backslashes than the one that closes.
-            byte if byte == quote && (backslashes < depth || backslashes % (2 * (depth + 1)) == depth) => {
-                return Some((start..start + offset - backslashes.min(depth), true));
+            // A quote at depth n has 2^n - 1 backslashes of its own; those in front of them are escaped ones. One
+            // that is deeper belongs to the value, any other ends it.
+            byte if byte == quote && backslashes.trailing_ones() <= escapes.trailing_ones() => {
+                let own = (1 << backslashes.trailing_ones()) - 1;
+                return Some((start..start + offset - own, true));
             }
             b'\n' => break,
+            // The string ends in which this quote stands: what follows is of another.
+            b'"' if quote != b'"' && ends_json_string(&bytes[start + offset + 1..]) => break,
             _ => backslashes = 0,
         }
     }
@@ -155,6 +159,11 @@ fn quoted(text: &str, from: usize) -> Option<(Range<usize>, bool)> {
     } else {
         (start..start + bare(head(text, start), false), false)
     })
+}
+
+fn ends_json_string(behind: &[u8]) -> bool {
+    let blanks = behind.iter().take(JUDGED).take_while(|byte| byte.is_ascii_whitespace()).count();
+    behind.get(blanks).is_none_or(|next| matches!(next, b',' | b':' | b']' | b'}'))
 }
 
 fn head(text: &str, from: usize) -> &str {

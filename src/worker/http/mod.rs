@@ -46,7 +46,7 @@ pub async fn serve(mut listeners: UnboundedReceiver<std::os::unix::net::UnixList
             _ = stop.changed() => {}
             Some(replacement) = listeners.recv() => match asynchronous(replacement) {
                 Ok(ready) => listener = Some(ready),
-                Err(error) => tracing::error!(%error, "cannot listen"),
+                Err(error) => tracing::error!(%error, "cannot listen: {error}"),
             },
             accepted = accept(listener.as_ref(), &places) => match accepted {
                 Ok((stream, place)) => {
@@ -59,7 +59,7 @@ pub async fn serve(mut listeners: UnboundedReceiver<std::os::unix::net::UnixList
                 }
                 Err(error) => {
                     // Most likely too many open files: they will be fewer in a moment.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    tracing::warn!(%error, "cannot accept a connection: {error}");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }

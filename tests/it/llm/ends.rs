@@ -15,7 +15,7 @@ use super::claude::{Place, answer, is_gone, prints, wait_until_gone, write_progr
 use super::{KEY, request, runtime};
 
 /// A client that never ends by itself, with a child of its own, both deaf to SIGTERM.
-const STUBBORN: &str = "trap '' TERM\necho $$ >>$D/pids\nsh -c 'trap \"\" TERM; echo $$ >>'$D'/pids; \
+pub const STUBBORN: &str = "trap '' TERM\necho $$ >>$D/pids\nsh -c 'trap \"\" TERM; echo $$ >>'$D'/pids; \
     while :; do sleep 1; done' &\nwhile :; do sleep 1; done";
 
 #[test]

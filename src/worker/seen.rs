@@ -1,0 +1,60 @@
+//! What sessions have read so far, for as long as it is likely to matter.
+//!
+//! A piece of work changes it only when its results are stored: what is given back must be judged the same again.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::compress::routine::SeenFiles;
+use crate::model::SessionId;
+
+/// For more sessions than this the oldest is forgotten: reading its files again is told again.
+const MOST_SESSIONS: usize = 8;
+
+/// What was seen, by session.
+#[derive(Debug, Default)]
+pub struct Seen {
+    sessions: Mutex<HashMap<SessionId, Session>>,
+}
+
+#[derive(Debug)]
+struct Session {
+    used: Instant,
+    seen: SeenFiles,
+    /// With the work under way.
+    next: Option<SeenFiles>,
+}
+
+impl Seen {
+    /// What a session has seen.
+    pub fn of(&self, session: &SessionId) -> SeenFiles {
+        self.sessions().get(session).map(|known| known.seen.clone()).unwrap_or_default()
+    }
+
+    /// What it will have seen if the work under way is stored.
+    pub fn propose(&self, session: &SessionId, next: SeenFiles) {
+        let mut sessions = self.sessions();
+        let new = || Session { used: Instant::now(), seen: SeenFiles::default(), next: None };
+        let known = sessions.entry(session.clone()).or_insert_with(new);
+        known.used = Instant::now();
+        known.next = Some(next);
+        if sessions.len() > MOST_SESSIONS {
+            let oldest = sessions.iter().min_by_key(|(_, known)| known.used);
+            oldest.map(|(session, _)| session.clone()).map(|session| sessions.remove(&session));
+        }
+    }
+
+    /// The work is stored.
+    pub fn confirm(&self, session: &SessionId) {
+        if let Some(known) = self.sessions().get_mut(session)
+            && let Some(next) = known.next.take()
+        {
+            known.seen = next;
+        }
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Session>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

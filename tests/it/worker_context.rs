@@ -1,0 +1,156 @@
+//! The context of a new session: from the worker, or without it.
+
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::sandbox::{Ran, Sandbox};
+use crate::service::Worker;
+
+/// A sandbox with something to tell.
+fn with_history() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.prompt("earlier", "Fix the greeting");
+    sandbox
+}
+
+fn begin(sandbox: &Sandbox, session: &str) -> Ran {
+    let payload = json!({"session_id": session, "cwd": sandbox.path(), "source": "startup"});
+    let ran = sandbox.hook("context", payload.to_string());
+    ran.assert_unnoticed();
+    ran
+}
+
+fn assert_told(ran: &Ran) {
+    let printed: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let context = printed["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+    assert!(context.contains("Fix the greeting"), "{context}");
+}
+
+/// The way that the latest context took, as the log has it.
+fn path_of(sandbox: &Sandbox, session: &str) -> String {
+    sandbox.wait_for(
+        "logged",
+        &format!(
+            "SELECT count(*) > 0 FROM event_log WHERE event_type = 'context' AND session_id = '{session}'"
+        ),
+    );
+    sandbox.get(&format!(
+        "SELECT data ->> 'path' FROM event_log WHERE event_type = 'context' AND session_id = '{session}' ORDER BY id"
+    ))
+}
+
+#[test]
+fn the_worker_is_asked_first_and_both_say_the_same() {
+    let sandbox = with_history();
+    let alone = begin(&sandbox, "alone");
+    assert_told(&alone);
+    assert_eq!(path_of(&sandbox, "alone"), "hook");
+    let _worker = Worker::start(&sandbox);
+    let asked = begin(&sandbox, "asked");
+    assert_eq!(path_of(&sandbox, "asked"), "worker");
+    assert_eq!(asked.stdout, alone.stdout);
+    let noted =
+        "SELECT data ->> 'layers' || ' ' || (data ->> 'budget') || ' ' || (duration_ms > 0) FROM event_log
+                 WHERE event_type = 'context'";
+    assert_eq!(
+        sandbox.get::<String>(&format!("{noted} AND session_id = 'alone'")),
+        r#"["session_index"] 2000 1"#
+    );
+    assert_eq!(
+        sandbox.get::<String>(&format!("{noted} AND session_id = 'asked'")),
+        r#"["session_index"] 2000 1"#
+    );
+}
+
+#[test]
+fn a_worker_that_hangs_costs_no_more_than_the_deadline() {
+    let sandbox = with_history();
+    sandbox.configure("[context]\nworker_timeout_ms = 300");
+    let worker = Worker::start(&sandbox);
+    worker.signal(Signal::STOP);
+    let ran = begin(&sandbox, "s");
+    assert_told(&ran);
+    assert!(ran.took >= Duration::from_millis(300), "it waited: {:?}", ran.took);
+    assert!(ran.took < Duration::from_millis(300 + 1500), "{:?}", ran.took);
+    assert_eq!(path_of(&sandbox, "s"), "hook");
+    // Nothing else waits for it.
+    sandbox.edit("s", "a");
+    worker.signal(Signal::CONT);
+}
+
+#[test]
+fn a_worker_that_cannot_even_be_connected_to_costs_no_more_than_the_deadline() {
+    let sandbox = with_history();
+    sandbox.configure("[context]\nworker_timeout_ms = 300");
+    // Nobody accepts, and the backlog is full: a plain connect would wait without end.
+    let _deaf = UnixListener::bind(sandbox.socket()).unwrap();
+    rustix::net::listen(&_deaf, 0).unwrap();
+    let _first = std::os::unix::net::UnixStream::connect(sandbox.socket()).unwrap();
+    let ran = begin(&sandbox, "s");
+    assert_told(&ran);
+    assert!(ran.took < Duration::from_millis(300 + 1500), "{:?}", ran.took);
+}
+
+#[test]
+fn a_degraded_worker_is_no_obstacle() {
+    let sandbox = with_history();
+    sandbox.configure("not toml at all [");
+    let worker = Worker::start(&sandbox);
+    assert_eq!(worker.get("/api/health").json()["status"], "degraded");
+    assert_told(&begin(&sandbox, "s"));
+}
+
+#[test]
+fn an_answer_that_is_none_is_no_obstacle() {
+    let answers: [&[u8]; 4] = [
+        b"",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    ];
+    for answer in answers {
+        let sandbox = with_history();
+        let impostor = UnixListener::bind(sandbox.socket()).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                use std::io::{Read, Write};
+                let (mut stream, _) = impostor.accept().unwrap();
+                let _ = stream.read(&mut [0; 1024]);
+                let _ = stream.write_all(answer);
+            });
+            assert_told(&begin(&sandbox, "s"));
+        });
+    }
+}
+
+#[test]
+fn an_answer_without_end_is_cut_off() {
+    let sandbox = with_history();
+    let impostor = UnixListener::bind(sandbox.socket()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            use std::io::Write;
+            let (mut stream, _) = impostor.accept().unwrap();
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n");
+            while stream.write_all(&[b' '; 65536]).is_ok() {}
+        });
+        assert_told(&begin(&sandbox, "s"));
+    });
+}
+
+#[test]
+fn a_directory_with_any_name_is_asked_for() {
+    let sandbox = Sandbox::new();
+    let place = sandbox.path().join("a b&c=d?#%é\"'");
+    std::fs::create_dir(&place).unwrap();
+    let prompt = json!({"session_id": "earlier", "cwd": place, "prompt": "Fix the greeting"});
+    sandbox.hook("new", prompt.to_string()).assert_unnoticed();
+    let _worker = Worker::start(&sandbox);
+    let payload = json!({"session_id": "s", "cwd": place, "source": "a new & strange=source"});
+    let ran = sandbox.hook("context", payload.to_string());
+    assert_told(ran.assert_unnoticed());
+    assert_eq!(path_of(&sandbox, "s"), "worker");
+}

@@ -1,0 +1,218 @@
+//! What the disk can do to a living worker: files that vanish or turn to garbage, a full disk, a clock set back.
+
+use std::fs;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::sandbox::{Sandbox, Tmpfs};
+use crate::service::{Worker, edit_payload};
+
+fn database_files(sandbox: &Sandbox) -> Vec<std::path::PathBuf> {
+    ["", "-wal", "-shm"].map(|end| sandbox.data().join(format!("claude-mem.db{end}"))).to_vec()
+}
+
+/// A turn is taken in and settled.
+fn assert_it_works(sandbox: &Sandbox, session: &str) {
+    sandbox.prompt(session, "Fix the greeting");
+    sandbox.edit(session, &format!("{session}-edit"));
+    sandbox.end_turn(session);
+    let settled = format!(
+        "SELECT (SELECT count(*) FROM session_summaries WHERE session_id = '{session}') = 1
+            AND NOT EXISTS (SELECT 1 FROM pending_queue WHERE session_id = '{session}' AND finished_at IS NULL)"
+    );
+    sandbox.wait_for("settled", &settled);
+    let made = format!("SELECT count(*) FROM observations WHERE session_id = '{session}'");
+    assert_eq!(sandbox.get::<i64>(&made), 1);
+}
+
+#[test]
+fn a_database_that_is_deleted_is_made_anew() {
+    let sandbox = Sandbox::new();
+    let worker = Worker::start(&sandbox);
+    assert_it_works(&sandbox, "before");
+    database_files(&sandbox).iter().for_each(|file| fs::remove_file(file).unwrap());
+    assert_it_works(&sandbox, "after");
+    worker.wait_for_health("well", |health| health["status"] == "ok");
+}
+
+#[test]
+fn what_is_posted_into_a_deleted_database_is_not_called_stored() {
+    let sandbox = Sandbox::new();
+    let worker = Worker::start(&sandbox);
+    assert_it_works(&sandbox, "before");
+    database_files(&sandbox).iter().for_each(|file| fs::remove_file(file).unwrap());
+    let event = serde_json::json!({"tool_name": "Bash", "tool_use_id": "t", "tool_response": "x"});
+    let mut answer = worker.post("/api/sessions/s/observations", &event);
+    for _ in 0..100 {
+        if answer.status == 202 {
+            break;
+        }
+        assert_eq!(answer.error_code(), "degraded");
+        std::thread::sleep(Duration::from_millis(100));
+        answer = worker.post("/api/sessions/s/observations", &event);
+    }
+    assert_eq!((answer.status, answer.json()["queued"].as_i64()), (202, Some(1)));
+    assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM pending_queue WHERE event_key = 'tool:s:t'"), 1);
+}
+
+#[test]
+fn a_database_replaced_by_garbage_degrades_the_service_until_it_is_taken_away() {
+    let sandbox = Sandbox::new();
+    let worker = Worker::start(&sandbox);
+    assert_it_works(&sandbox, "before");
+    let files = database_files(&sandbox);
+    let garbage = sandbox.path().join("garbage");
+    fs::write(&garbage, b"this is no database, but it is long enough to be taken for one. ".repeat(200))
+        .unwrap();
+    files[1..].iter().for_each(|file| fs::remove_file(file).unwrap());
+    fs::rename(&garbage, &files[0]).unwrap();
+    sandbox.edit("s", "spooled");
+    assert_eq!(sandbox.spooled().len(), 1);
+    let health = worker.wait_for_health("degraded", |health| health["status"] == "degraded");
+    assert!(health["reason"].as_str().unwrap().contains("damaged"), "{health}");
+    assert!(fs::read(&files[0]).unwrap().starts_with(b"this is no database"), "it is left as it is");
+    fs::remove_file(&files[0]).unwrap();
+    worker.wait_for_health("well", |health| health["status"] == "ok");
+    sandbox.wait_for("taken in", "SELECT count(*) = 1 FROM pending_queue WHERE event_key = 'tool:s:spooled'");
+    assert_eq!(sandbox.spooled().len(), 0);
+    assert_it_works(&sandbox, "after");
+}
+
+#[test]
+fn a_database_overwritten_in_place_is_survived_too() {
+    let sandbox = Sandbox::new();
+    let worker = Worker::start(&sandbox);
+    assert_it_works(&sandbox, "before");
+    let files = database_files(&sandbox);
+    let saved = sandbox.path().join("saved.db");
+    sandbox.database().execute("VACUUM INTO ?1", [saved.to_str().unwrap()]).unwrap();
+    for file in &files[..2] {
+        let length = fs::metadata(file).unwrap().len() as usize;
+        fs::write(file, b"garbage!".repeat(length / 8)).unwrap();
+    }
+    sandbox.edit("s", "unlucky");
+    worker.post("/api/nudge", &serde_json::Value::Null);
+    worker.wait_for_health("degraded", |health| health["status"] == "degraded");
+    // The repair, as a person would do it.
+    files.iter().for_each(|file| drop(fs::remove_file(file)));
+    fs::copy(&saved, &files[0]).unwrap();
+    worker.wait_for_health("well", |health| health["status"] == "ok");
+    assert_it_works(&sandbox, "after");
+    assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM observations WHERE session_id = 'before'"), 1);
+}
+
+#[test]
+fn a_full_disk_is_waited_for_and_loses_nothing_that_was_accepted() {
+    let Some(mount) = Tmpfs::new("size=6m") else { return };
+    let sandbox = Sandbox::with_data(mount.path());
+    let worker = Worker::start(&sandbox);
+    assert_it_works(&sandbox, "before");
+    for number in 0..12 {
+        let payload = edit_payload("s", &format!("t{number}"), sandbox.path(), 4_000);
+        sandbox.hook("save", payload).assert_unnoticed();
+    }
+    let filler = mount.path().join("filler");
+    let _ = fs::write(&filler, vec![0u8; 6 << 20]);
+    sandbox.end_turn("s");
+    for number in 12..20 {
+        let payload = edit_payload("s", &format!("t{number}"), sandbox.path(), 40_000);
+        sandbox.hook("save", payload).assert_unnoticed();
+    }
+    worker.post("/api/nudge", &serde_json::Value::Null);
+    let accepted = 20 - i64::try_from(sandbox.dropped()).unwrap();
+    fs::remove_file(&filler).unwrap();
+    sandbox.end_turn("s");
+    sandbox.wait_until_settled();
+    worker.wait_for_health("well", |health| health["status"] == "ok");
+    assert!(sandbox.spooled().is_empty(), "{:?}", sandbox.spooled());
+    let settled = "SELECT count(*) FROM pending_queue WHERE session_id = 's' AND kind = 'observation' AND status = 'done'";
+    assert!(sandbox.get::<i64>(settled) >= accepted, "{} of {accepted}", sandbox.get::<i64>(settled));
+    let twice = "SELECT count(*) - count(DISTINCT queue_id) FROM observation_sources";
+    assert_eq!(sandbox.get::<i64>(twice), 0);
+}
+
+#[test]
+fn a_disk_that_is_full_when_the_result_is_to_be_stored_keeps_the_result_for_later() {
+    let Some(mount) = Tmpfs::new("size=24m") else { return };
+    let sandbox = Sandbox::with_data(mount.path());
+    sandbox.configure("[batch]\nmax_size = 4");
+    let worker = Worker::start(&sandbox);
+    let filler = mount.path().join("filler");
+    // Only the worker's own writes meet the full disk: all events are there before.
+    worker.signal(rustix::process::Signal::STOP);
+    for number in 0..8 {
+        let payload = edit_payload("s", &format!("t{number}"), sandbox.path(), 100_000);
+        sandbox.hook("save", payload).assert_unnoticed();
+    }
+    sandbox.end_turn("s");
+    let _ = fs::write(&filler, vec![0u8; 24 << 20]);
+    worker.signal(rustix::process::Signal::CONT);
+    let health = worker.wait_for_health("degraded", |health| health["status"] == "degraded");
+    assert!(health["reason"].as_str().unwrap().contains("full"), "{health}");
+    assert_eq!(worker.get("/api/queue/stats").status, 200, "what can be read is still served");
+    fs::remove_file(&filler).unwrap();
+    worker.wait_for_health("well", |health| health["status"] == "ok");
+    sandbox.wait_until_settled();
+    assert_eq!((sandbox.rows("done"), sandbox.rows("error")), (9, 0));
+    assert_eq!(sandbox.get::<i64>("SELECT sum(attempts) FROM pending_queue"), 0, "it was nobody's fault");
+}
+
+#[test]
+fn somebody_who_holds_the_write_lock_for_long_is_waited_for() {
+    let sandbox = Sandbox::new();
+    let worker = Worker::start(&sandbox);
+    assert_it_works(&sandbox, "before");
+    let holder = sandbox.database();
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    sandbox.edit("s", "spooled");
+    let health = worker.wait_for_health("degraded", |health| health["status"] == "degraded");
+    assert!(health["reason"].as_str().unwrap().contains("busy"), "{health}");
+    assert_eq!(worker.get("/api/sessions").status, 200, "what can be read is still served");
+    holder.execute_batch("ROLLBACK").unwrap();
+    worker.wait_for_health("well", |health| health["status"] == "ok");
+    assert!(sandbox.spooled().is_empty());
+}
+
+#[test]
+fn rows_from_a_future_that_did_not_come_are_worked_on_now() {
+    let sandbox = Sandbox::new();
+    sandbox.edit("open-batch", "a");
+    sandbox.edit("backed-off", "b");
+    sandbox.end_turn("backed-off");
+    let tomorrow = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64 + 86_400_000;
+    let database = sandbox.database();
+    database.execute("UPDATE pending_queue SET created_at = ?1", [tomorrow]).unwrap();
+    database.execute("UPDATE sessions SET started_at = ?1, last_activity_at = ?1", [tomorrow]).unwrap();
+    let sql = "UPDATE pending_queue SET attempts = 1, next_attempt_at = ?1 WHERE event_key LIKE '%:b'";
+    database.execute(sql, [tomorrow]).unwrap();
+    let worker = Worker::start(&sandbox);
+    sandbox.wait_until_settled();
+    assert_eq!((sandbox.rows("done"), sandbox.rows("error")), (3, 0));
+    let health = worker.get("/api/health").json();
+    assert_eq!((&health["status"], &health["oldest_raw_age_s"]), (&"ok".into(), &serde_json::Value::Null));
+}
+
+#[test]
+fn a_row_that_is_broken_stops_no_other() {
+    let sandbox = Sandbox::new();
+    sandbox.edit("good", "a");
+    sandbox.edit("broken", "b");
+    sandbox.edit("broken", "c");
+    sandbox.end_turn("good");
+    sandbox.end_turn("broken");
+    let database = sandbox.database();
+    // Not UTF-8, and not JSON.
+    database
+        .execute(
+            "UPDATE pending_queue SET payload = CAST(x'7b22ff' AS TEXT) WHERE event_key = 'tool:broken:b'",
+            [],
+        )
+        .unwrap();
+    // A session that somebody deleted by hand, with foreign keys off.
+    database.execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM sessions WHERE id = 'broken'").unwrap();
+    sandbox.configure("[queue]\nmax_attempts = 1");
+    let worker = Worker::start(&sandbox);
+    sandbox.wait_until_settled();
+    assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM observations WHERE session_id = 'good'"), 1);
+    assert!(sandbox.rows("error") > 0);
+    assert_eq!(worker.get("/api/health").json()["status"], "ok");
+}
