@@ -54,6 +54,20 @@ bench: build ## Measure, beside a baseline of the same run (make bench ONLY=hook
 	@CLAUDE_MEM_BENCH_BIN=$(CURDIR)/$(BIN) $(CARGO) bench --locked --quiet --bench bench -- $(ONLY)
 	@$(CARGO) bench --locked --quiet --bench local --bench redact
 
+# Where the programs go: ~/.local/bin, or PREFIX/bin.
+PREFIX ?= $(HOME)/.local
+
+.PHONY: install
+install: build ## Build, copy to ~/.local/bin, wire the hooks, start the service, and see whether it works
+	@$(BIN)/claude-mem install --bin-dir "$(PREFIX)/bin" $(INSTALL_FLAGS)
+	@echo
+	@"$(PREFIX)/bin/claude-mem" doctor
+
+.PHONY: uninstall
+uninstall: ## Take all of that back; what was remembered stays
+	@if [ -x "$(PREFIX)/bin/claude-mem" ]; then "$(PREFIX)/bin/claude-mem" uninstall; \
+	 else $(CARGO) run --locked --quiet --bin claude-mem -- uninstall; fi
+
 .PHONY: clean
 clean: ## Remove what was built
 	$(CARGO) clean

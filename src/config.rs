@@ -18,8 +18,27 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Every key with its default and what it means; also the text that `install` writes.
+/// Every key with its default and what it means.
 pub const DEFAULTS: &str = include_str!("../config/claude-mem.toml");
+
+/// What `install` writes for the user to change: the same text with every key commented out, so that a later version's
+/// defaults still reach those who changed nothing.
+#[cfg(feature = "service")]
+pub fn commented_defaults() -> String {
+    let head = "# claude-mem: your settings. Remove the # before a line to change it; its default is what it says.\n\
+                # `claude-mem config check` tells about mistakes.\n";
+    let body = DEFAULTS.split_once("\n\n").map_or(DEFAULTS, |(_, body)| body);
+    let mut text = format!("{head}\n");
+    for line in body.lines() {
+        // A table inside a section would be a setting of its own, even if it is empty.
+        let is_section = line.starts_with('[') && !line.contains('.');
+        let stays = line.is_empty() || line.starts_with('#') || is_section;
+        text.push_str(if stays { "" } else { "#" });
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
+}
 
 const DEFAULTS_AS_JSON: &str = include_str!(concat!(env!("OUT_DIR"), "/defaults.json"));
 
@@ -77,6 +96,7 @@ pub struct Worker {
     pub concurrency: u64,
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub stop_s: u64,
+    pub autostart: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -489,6 +509,8 @@ pub struct Environment {
     pub project_dir: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`.
     pub runtime_dir: Option<PathBuf>,
+    /// `XDG_CONFIG_HOME`.
+    pub config_dir: Option<PathBuf>,
     /// `CLAUDE_MEM_INTERNAL=1`: started by the worker itself, so that hooks must stay silent.
     pub internal: bool,
     /// `CLAUDE_MEM_HOOK_DEBUG`: the hook may speak on stderr.
@@ -514,6 +536,7 @@ impl Environment {
             user_home: path("HOME").or_else(std::env::home_dir),
             project_dir: path("CLAUDE_PROJECT_DIR"),
             runtime_dir: path("XDG_RUNTIME_DIR"),
+            config_dir: path("XDG_CONFIG_HOME"),
             internal: is_set("CLAUDE_MEM_INTERNAL"),
             hook_debug: is_set("CLAUDE_MEM_HOOK_DEBUG"),
             #[cfg(feature = "service")]
@@ -579,6 +602,20 @@ mod tests {
         assert_eq!((config.context.budget, config.context.worker_timeout_ms), (2000, 1500));
         assert_eq!(config.cost.max_usd_per_day, 1.0);
         assert_eq!(config.retention, Retention { raw_days: 7, queue_days: 30, event_log_days: 90 });
+    }
+
+    #[test]
+    #[cfg(feature = "service")]
+    fn the_text_for_the_user_changes_nothing_and_names_every_key() {
+        let text = commented_defaults();
+        let table = DeTable::parse(&text).unwrap();
+        assert!(file_settings(Path::new("x"), &text, table.get_ref()).is_empty(), "{text}");
+        // A comment has one space behind its #, a commented key none, and a line of a list two.
+        let is_comment = |line: &str| line.starts_with(' ') && !line.starts_with("  ");
+        let lines = text.lines().map(|line| line.strip_prefix('#').unwrap_or(line));
+        let uncommented: String =
+            lines.filter(|line| !is_comment(line)).map(|line| format!("{line}\n")).collect();
+        assert_eq!(toml::from_str::<Config>(&uncommented).unwrap(), Config::default());
     }
 
     #[test]

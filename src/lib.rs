@@ -22,6 +22,7 @@
 //! - [`privacy`]: what must not be kept, and what must not leave
 //! - [`config`], [`paths`]: settings and places
 //! - [`tokens`]: how many tokens a text takes
+//! - [`wiring`]: which of its events call our hook
 //! - [`wire`]: what Claude Code sends and accepts
 //! - [`model`]: what we talk about
 //!
@@ -44,5 +45,7 @@ pub mod spool;
 pub mod store;
 pub mod tokens;
 pub mod wire;
+#[cfg(feature = "service")]
+pub mod wiring;
 #[cfg(feature = "service")]
 pub mod worker;

@@ -6,7 +6,9 @@ use clap::Parser;
 use claude_mem::{cli, config::Environment, llm::guard};
 
 fn main() -> ExitCode {
-    if let Some(code) = guard::dispatch(std::env::args_os()) {
+    if let Some(code) =
+        guard::dispatch(std::env::args_os()).or_else(|| cli::launch::dispatch(std::env::args_os()))
+    {
         return code;
     }
     cli::run(&cli::Arguments::parse(), Environment::capture())

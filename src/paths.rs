@@ -105,6 +105,26 @@ impl Home {
         self.0.join("dropped.log")
     }
 
+    /// What `install` did, and who starts the worker.
+    pub fn install_record(&self) -> PathBuf {
+        self.0.join("install.json")
+    }
+
+    /// Where a worker that no manager started writes its log.
+    pub fn worker_log(&self) -> PathBuf {
+        self.0.join("worker.log")
+    }
+
+    /// Its time says when a hook last tried to start the worker.
+    pub fn start_attempt(&self) -> PathBuf {
+        self.0.join("worker.started")
+    }
+
+    /// It is there while the user wants no worker.
+    pub fn stopped(&self) -> PathBuf {
+        self.0.join("worker.stopped")
+    }
+
     /// Makes the directory if it is missing, and checks that it is ours alone.
     pub fn prepare(&self) -> Result<(), HomeError> {
         let meta = match fs::metadata(&self.0) {

@@ -26,6 +26,9 @@ pub fn run(binaries: &Path, table: &mut Table) {
         nothing: binaries.join("nothing"),
         scratch: tempfile::tempdir().unwrap(),
     };
+    // No hook shall start a worker here.
+    std::fs::create_dir_all(bench.home()).unwrap();
+    File::create(bench.home().join("worker.stopped")).unwrap();
     bench.warm_up();
     let open_elsewhere = bench.connect();
     bench.measure(table, "save, 4 KB, database open elsewhere", "save", 4 << 10, "≤ 1.8×");

@@ -1,6 +1,6 @@
 //! `claude-mem-hook VERB`: the hook that Claude Code calls. Always exits 0, whatever happens.
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use claude_mem::config::Environment;
@@ -23,6 +23,10 @@ fn main() -> ExitCode {
             if let Err(error) = hook::run(verb, &environment, io::stdin().lock(), io::stdout().lock()) {
                 tell(debug, &error.to_string());
             }
+        }
+        // For `claude-mem doctor`: no event is called so.
+        None if word == "--version" => {
+            let _ = writeln!(io::stdout(), "claude-mem-hook {}", env!("CARGO_PKG_VERSION"));
         }
         None => tell(debug, &format!("'{word}' is not a verb: context, new, save, summary, compact, end")),
     }

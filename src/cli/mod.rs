@@ -1,10 +1,20 @@
 //! The commands that people use, one file each. The only place that prints.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks")]
 
+mod child;
 mod client;
+mod completions;
 mod config;
+mod doctor;
+mod install;
+pub mod launch;
+mod log_file;
+mod logs;
 mod queue;
+mod service;
+mod sessions;
 mod start;
+mod status;
 mod worker;
 
 use std::process::ExitCode;
@@ -25,18 +35,35 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Set claude-mem up: hooks in Claude Code's settings, and the service
+    Install(install::Arguments),
+    /// Take back what `install` did; what was remembered stays
+    Uninstall(install::uninstall::Arguments),
     /// Run the service in the foreground
     Worker(worker::Arguments),
     /// Start the service in the background, unless it runs already
     Start(start::StartArguments),
-    /// Stop the service
+    /// Stop the service, until it is started again
     Stop(start::StopArguments),
+    /// Stop the service and start it again
+    Restart(start::RestartArguments),
     /// Show how the service is
-    Status(start::StatusArguments),
+    Status(status::Arguments),
+    /// Check that everything works, and tell how to repair what does not
+    Doctor(doctor::Arguments),
+    /// Show what the service did
+    Logs(logs::Arguments),
+    /// List the sessions that are remembered
+    Sessions(sessions::Arguments),
     /// Look at the queue, and repair it
     Queue(queue::Arguments),
     /// Show, check and find the settings
     Config(config::Arguments),
+    /// Print what a shell needs to complete our commands
+    Completions(completions::Arguments),
+    /// Write the manual's pages into a directory
+    #[command(hide = true)]
+    Man(completions::ManArguments),
 }
 
 /// Runs the command. Errors are printed once, as a sentence to act on.
@@ -53,13 +80,21 @@ pub fn run(arguments: &Arguments, environment: Environment) -> ExitCode {
 fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<ExitCode> {
     let home = Home::locate(environment.mem_home.clone(), environment.user_home.clone())?;
     match &arguments.command {
+        Command::Install(arguments) => install::run(&home, &environment, arguments),
+        Command::Uninstall(arguments) => install::uninstall::run(&home, &environment, arguments),
         Command::Worker(arguments) => {
             worker::run(home, environment, arguments).context("the worker cannot run")
         }
-        Command::Start(_) => start::start(&home),
-        Command::Stop(_) => start::stop(&home),
-        Command::Status(arguments) => start::status(&home, arguments),
+        Command::Start(_) => start::start(&home, &environment),
+        Command::Stop(_) => start::stop(&home, &environment),
+        Command::Restart(_) => start::restart(&home, &environment),
+        Command::Status(arguments) => status::run(&home, &environment, arguments),
+        Command::Doctor(arguments) => doctor::run(&home, &environment, arguments),
+        Command::Logs(arguments) => logs::run(&home, &environment, arguments),
+        Command::Sessions(arguments) => sessions::run(&home, arguments),
         Command::Queue(arguments) => queue::run(&home, &environment, arguments),
         Command::Config(arguments) => config::run(&home, &environment, arguments),
+        Command::Completions(arguments) => completions::run(arguments),
+        Command::Man(arguments) => completions::man(arguments),
     }
 }

@@ -1,99 +1,57 @@
-//! `claude-mem start`, `stop` and `status`: the service without a service manager.
+//! `claude-mem start`, `stop` and `restart`.
 
-use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
-
-use super::client;
+use super::service;
+use crate::config::Environment;
 use crate::paths::Home;
 use crate::worker::lock::Lock;
 
 /// Start the service in the background, unless it runs already
+///
+/// By systemd or launchd, if `claude-mem install` found them; else on its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  claude-mem start")]
 pub struct StartArguments {}
 
-/// Stop the service
+/// Stop the service, until it is started again
+///
+/// Hooks go on recording; what they record waits.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  claude-mem stop")]
 pub struct StopArguments {}
 
-/// Show how the service is
+/// Stop the service and start it again
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  claude-mem status --json")]
-pub struct StatusArguments {
-    /// Print what the service says, as JSON
-    #[arg(long)]
-    json: bool,
-}
+#[command(after_help = "Example:\n  claude-mem restart")]
+pub struct RestartArguments {}
 
-const PATIENCE: Duration = Duration::from_secs(15);
-
-pub fn start(home: &Home) -> anyhow::Result<ExitCode> {
+pub fn start(home: &Home, environment: &Environment) -> anyhow::Result<ExitCode> {
     home.prepare()?;
     if let Some(pid) = Lock::holder(home) {
         println!("The service runs already (pid {pid}).");
         return Ok(ExitCode::SUCCESS);
     }
-    let program = std::env::current_exe().context("cannot find this program")?;
-    let mut worker = Command::new(program);
-    worker.args(["worker", "--detach"]).current_dir("/");
-    worker.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut worker = worker.spawn().context("cannot start the service")?;
-    let deadline = Instant::now() + PATIENCE;
-    while Instant::now() < deadline {
-        if let Ok(health) = client::get(&home.socket(), "/api/health") {
-            println!("The service runs (pid {}).", health["pid"]);
-            return Ok(ExitCode::SUCCESS);
-        }
-        // It may have ended because another one was faster.
-        if worker.try_wait()?.is_some() && Lock::holder(home).is_none() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    bail!("the service did not start; `claude-mem worker` in the foreground tells why");
+    let pid = service::start_quietly(home, environment, service::way(home))?;
+    println!("The service runs (pid {pid}).");
+    Ok(ExitCode::SUCCESS)
 }
 
-pub fn stop(home: &Home) -> anyhow::Result<ExitCode> {
-    let Some(pid) = Lock::holder(home) else {
-        println!("The service does not run.");
-        return Ok(ExitCode::SUCCESS);
-    };
-    let process =
-        i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).context("a strange process id")?;
-    rustix::process::kill_process(process, rustix::process::Signal::TERM)
-        .context("cannot stop the service")?;
-    let deadline = Instant::now() + PATIENCE;
-    while Instant::now() < deadline {
-        if Lock::holder(home) != Some(pid) {
-            println!("The service has stopped.");
-            return Ok(ExitCode::SUCCESS);
-        }
-        std::thread::sleep(Duration::from_millis(50));
+pub fn stop(home: &Home, environment: &Environment) -> anyhow::Result<ExitCode> {
+    if home.dir().is_dir() {
+        // No hook shall start it again.
+        std::fs::write(home.stopped(), "")?;
     }
-    bail!("the service (pid {pid}) does not stop");
+    let was_running = service::stop_quietly(home, environment, service::way(home))?;
+    println!("{}", if was_running { "The service has stopped." } else { "The service does not run." });
+    Ok(ExitCode::SUCCESS)
 }
 
-pub fn status(home: &Home, arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
-    let health = match client::get(&home.socket(), "/api/health") {
-        Ok(health) => health,
-        Err(_) => bail!("the service does not run; `claude-mem start` starts it"),
-    };
-    if arguments.json {
-        println!("{health:#}");
-    } else {
-        let text = |key: &str| match &health[key] {
-            serde_json::Value::String(text) => text.clone(),
-            serde_json::Value::Null => "–".to_owned(),
-            other => other.to_string(),
-        };
-        println!("service       {} (pid {}, up {} s)", text("status"), text("pid"), text("uptime_s"));
-        println!("reason        {}", text("reason"));
-        println!("provider      {} (breaker {})", text("provider"), text("breaker"));
-        println!("queue         {} waiting, oldest {} s", text("queue_depth"), text("oldest_raw_age_s"));
-        println!("observations  {} today", text("observations_today"));
-    }
-    Ok(if health["status"] == "ok" { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+pub fn restart(home: &Home, environment: &Environment) -> anyhow::Result<ExitCode> {
+    home.prepare()?;
+    let way = service::way(home);
+    service::stop_quietly(home, environment, way)?;
+    let pid = service::start_quietly(home, environment, way)?;
+    println!("The service runs (pid {pid}).");
+    Ok(ExitCode::SUCCESS)
 }

@@ -6,9 +6,11 @@ use std::time::Duration;
 use tracing_journald::{Priority, PriorityMappings};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use super::log_file;
 use crate::config::Environment;
 use crate::paths::Home;
 use crate::worker::activation::{Given, Sockets};
@@ -22,18 +24,15 @@ use crate::worker::{self, signals};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  claude-mem worker")]
 pub struct Arguments {
-    /// Leave the terminal's session first, so that its end is not ours
+    /// Write the log into the data directory instead of stderr
     #[arg(long, hide = true)]
-    pub detach: bool,
+    log_file: bool,
 }
 
 pub fn run(home: Home, environment: Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    if arguments.detach {
-        rustix::process::setsid()?;
-    }
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let given = Given::take();
-    start_log();
+    start_log(arguments.log_file.then(|| log_file::writer(&home)));
     home.prepare()?;
     let signals = signals()?;
     let lock = Lock::take(&home)?;
@@ -52,10 +51,14 @@ pub fn run(home: Home, environment: Environment, arguments: &Arguments) -> anyho
     Ok(ExitCode::SUCCESS)
 }
 
-/// To the journal where systemd started us, to stderr otherwise. A message tells everything, because people see nothing else
-/// in either; its fields are for those who search the journal.
-fn start_log() {
+/// To `file` if there is one, else to the journal where systemd started us, else to stderr. A message tells everything, because
+/// people see nothing else in the last two; its fields are for those who search the journal or the file.
+fn start_log(file: Option<BoxMakeWriter>) {
     let registry = tracing_subscriber::registry().with(LevelFilter::INFO);
+    if let Some(file) = file {
+        let whole = tracing_subscriber::fmt::layer().with_writer(file).with_ansi(false).with_target(false);
+        return registry.with(whole).init();
+    }
     let journal = Environment::has_journal().then(|| tracing_journald::layer().ok()).flatten();
     match journal {
         Some(journal) => {

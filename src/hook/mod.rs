@@ -1,9 +1,11 @@
-//! The shim: read, strip, insert or spool, nudge, print. Nothing asynchronous, no child, never in the way.
+//! The shim: read, strip, insert or spool, nudge, print. Nothing asynchronous, never in the way; no child but a worker
+//! where there is none, and it is not waited for.
 //!
 //! Everything here runs while the user waits for Claude Code, so it does one transaction and leaves the rest to the
 //! worker. It always succeeds from outside: what cannot be stored is spooled, what cannot be spooled is counted.
 
 mod ask;
+mod autostart;
 mod context;
 mod event;
 mod json;
@@ -14,6 +16,9 @@ use std::io::{self, Read, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::Connection;
+
+#[cfg(feature = "service")]
+pub use autostart::LAUNCH;
 
 use crate::config::{Config, Environment, Problem};
 use crate::model::{Event, Millis};
@@ -91,13 +96,16 @@ pub fn run(
         return Ok(());
     };
     let kept = keep(&home, &config, environment, &event, &problems);
-    nudge::send(&home);
+    let is_served = nudge::send(&home);
     let (database, outcome) = match kept {
         Ok(database) => (database, Ok(())),
         Err(lost) => (None, Err(lost.into())),
     };
     if verb == Verb::Context {
         context::print(&home, &config, &event, database, output)?;
+    }
+    if !is_served && config.worker.autostart {
+        autostart::start(&home);
     }
     outcome
 }

@@ -16,7 +16,7 @@ const HOME_PLACES: [&str; 5] = [".local/bin", ".claude/local", ".npm-global/bin"
 const OTHER_PLACES: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"];
 
 /// Finds a program by its name or path.
-pub(super) fn find(command: &str, environment: &Environment) -> Option<PathBuf> {
+pub(crate) fn find(command: &str, environment: &Environment) -> Option<PathBuf> {
     let home = environment.user_home.as_deref();
     if command.contains('/') {
         let path = match (command.strip_prefix("~/"), home) {

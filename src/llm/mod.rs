@@ -13,7 +13,7 @@ pub mod credentials;
 pub mod failure;
 pub mod guard;
 mod http;
-mod installed;
+pub(crate) mod installed;
 mod openai;
 
 use std::collections::BTreeMap;

@@ -7,6 +7,8 @@ pub mod log;
 #[cfg(feature = "service")]
 pub mod memory;
 #[cfg(feature = "service")]
+pub mod overview;
+#[cfg(feature = "service")]
 mod pool;
 #[cfg(feature = "service")]
 pub mod queue;

@@ -3,11 +3,13 @@
 
 mod compression;
 mod endpoint;
+mod help;
 mod hook_bad_input;
 mod hook_links;
 mod hook_payloads;
 mod hook_private;
 mod hook_storm;
+mod install;
 mod launchd;
 mod llm;
 mod project_identity;

@@ -66,6 +66,8 @@ impl Sandbox {
             .env("CLAUDE_MEM_HOME", &self.data)
             .env("CLAUDE_CONFIG_DIR", self.path().join("claude"))
             .env("XDG_RUNTIME_DIR", self.path())
+            // A test that wants a worker starts it.
+            .env("CLAUDE_MEM_WORKER_AUTOSTART", "false")
             .env("XDG_CONFIG_HOME", self.path().join("xdg-config"))
             .env("XDG_DATA_HOME", self.path().join("xdg-data"))
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

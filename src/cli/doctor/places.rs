@@ -1,0 +1,140 @@
+//! Checks of what lies on the disk: the data directory, the settings, the database, space.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+
+use super::Patient;
+use super::finding::Finding;
+use crate::cli::status::size;
+use crate::config::Config;
+use crate::store::{self, SCHEMA_VERSION, StoreError};
+
+pub fn data_directory(patient: &Patient<'_>) -> Finding {
+    const NAME: &str = "data directory";
+    const WHY: &str = "prompts and tool output are in it; nobody else may read them";
+    let home = patient.home;
+    let shown = home.dir().display();
+    let Ok(meta) = fs::metadata(home.dir()) else {
+        return Finding::bad(
+            NAME,
+            format!("{shown} is not there"),
+            "nothing can be recorded",
+            "claude-mem install",
+        );
+    };
+    let me = rustix::process::geteuid().as_raw();
+    if meta.uid() != me {
+        return Finding::bad(
+            NAME,
+            format!("{shown} belongs to user {}", meta.uid()),
+            WHY,
+            "set CLAUDE_MEM_HOME to a directory of your own",
+        );
+    }
+    let open: Vec<PathBuf> = private_files(patient).into_iter().filter(is_open_to_others).collect();
+    if open.is_empty() {
+        return Finding::good(NAME, format!("{shown}, yours alone"));
+    }
+    let names = open.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+    if patient.may_fix && open.iter().all(|path| close_to_others(path).is_ok()) {
+        return Finding::fixed(NAME, format!("others could read {names}; now they cannot"));
+    }
+    Finding::bad(NAME, format!("others can read {names}"), WHY, "claude-mem doctor --fix")
+}
+
+fn private_files(patient: &Patient<'_>) -> Vec<PathBuf> {
+    let home = patient.home;
+    let names = [
+        "claude-mem.db",
+        "claude-mem.db-wal",
+        "claude-mem.db-shm",
+        "credentials",
+        "environment",
+        "worker.sock",
+    ];
+    let files = names.iter().map(|name| home.dir().join(name));
+    files.chain([home.dir().to_owned(), home.spool(), home.backups()]).filter(|path| path.exists()).collect()
+}
+
+fn is_open_to_others(path: &PathBuf) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.mode() & 0o077 != 0)
+}
+
+fn close_to_others(path: &PathBuf) -> std::io::Result<()> {
+    let mode = fs::metadata(path)?.mode() & 0o700;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+pub fn settings(patient: &Patient<'_>) -> Finding {
+    let file = patient.home.config();
+    match Config::load(&file, patient.environment) {
+        Ok(_) if file.exists() => Finding::good("settings", format!("{} is right", file.display())),
+        Ok(_) => Finding::good("settings", "the defaults"),
+        Err(error) => Finding::bad(
+            "settings",
+            error.to_string(),
+            "the service does not work until it is repaired; hooks use the default instead",
+            format!("edit {}, then `claude-mem config check`", file.display()),
+        ),
+    }
+}
+
+pub fn database(patient: &Patient<'_>) -> Finding {
+    const NAME: &str = "database";
+    let shown = patient.home.database().display().to_string();
+    let opened =
+        store::open_to_read(patient.home, 5000).and_then(|database| store::overview::check(&database));
+    match opened {
+        Ok(None) => Finding::good(NAME, format!("{shown} is whole, schema {SCHEMA_VERSION}")),
+        Ok(Some(damage)) => Finding::bad(
+            NAME,
+            format!("{shown} is damaged: {damage}"),
+            "what is remembered may be lost",
+            "claude-mem restore",
+        ),
+        Err(StoreError::Missing) => Finding::good(NAME, "none yet; the first hook makes it"),
+        Err(error @ StoreError::Older(_)) => {
+            Finding::bad(NAME, error.to_string(), "hooks put events aside until then", "claude-mem restart")
+        }
+        Err(error @ StoreError::Newer { .. }) => Finding::bad(
+            NAME,
+            error.to_string(),
+            "this program must not touch what it does not understand; events are put aside",
+            "install the newer version again (`make install`)",
+        ),
+        Err(error @ StoreError::Foreign) => Finding::bad(
+            NAME,
+            format!("{shown}: {error}"),
+            "events are put aside, and nothing is made of them",
+            "set CLAUDE_MEM_HOME to another directory and run `claude-mem install` again",
+        ),
+        Err(error) => Finding::bad(
+            NAME,
+            format!("{shown}: {error}"),
+            "events are put aside until it can be used",
+            "claude-mem logs",
+        ),
+    }
+}
+
+/// Below this SQLite soon fails.
+const TOO_LITTLE: u64 = 100_000_000;
+const LITTLE: u64 = 1_000_000_000;
+
+pub fn disk(patient: &Patient<'_>) -> Finding {
+    const NAME: &str = "disk";
+    const WHY: &str = "on a full disk events are lost";
+    let Ok(space) = rustix::fs::statvfs(patient.home.dir()) else {
+        return Finding::note(NAME, "the free space is not known", WHY, "");
+    };
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    let found = format!("{} free", size(free));
+    match free {
+        0..TOO_LITTLE => {
+            Finding::bad(NAME, found, WHY, "make room, or move the data directory (CLAUDE_MEM_HOME)")
+        }
+        TOO_LITTLE..LITTLE => Finding::note(NAME, found, WHY, "make room"),
+        _ => Finding::good(NAME, found),
+    }
+}

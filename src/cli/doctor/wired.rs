@@ -1,0 +1,207 @@
+//! Checks of what Claude Code is told to call: the programs, the hooks, and whether they are called at all.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::UNIX_EPOCH;
+
+use super::Patient;
+use super::finding::Finding;
+use crate::cli::child;
+use crate::cli::install::client::{self, Neighbour};
+use crate::cli::install::hooks::{Plan, unusual_data};
+use crate::cli::install::programs::Programs;
+use crate::cli::install::record::Record;
+use crate::cli::install::{settings, settings_file};
+use crate::context::age;
+use crate::model::Millis;
+use crate::store::{self, overview};
+use crate::wiring::{self, WIRING};
+use crate::worker::clock;
+
+const OURS: &str = env!("CARGO_PKG_VERSION");
+
+pub fn programs(patient: &Patient<'_>) -> Finding {
+    const NAME: &str = "programs";
+    let hook = match hook_program(patient) {
+        Ok(hook) => hook,
+        Err(error) => {
+            return Finding::bad(
+                NAME,
+                format!("{error:#}"),
+                "nothing is recorded without the hook",
+                "make install",
+            );
+        }
+    };
+    let mut ask = Command::new(&hook);
+    ask.arg("--version");
+    let version = child::run(ask).map(|ran| ran.stdout.trim().to_owned());
+    match version {
+        Ok(version) if version.ends_with(OURS) => {
+            Finding::good(NAME, format!("claude-mem {OURS} and its hook, {}", hook.display()))
+        }
+        Ok(version) => Finding::bad(
+            NAME,
+            format!("this is claude-mem {OURS}, but {} is \"{version}\"", hook.display()),
+            "a hook of another version may not understand the database",
+            "claude-mem install, or make install",
+        ),
+        Err(error) => Finding::bad(
+            NAME,
+            format!("{} cannot run: {error}", hook.display()),
+            "nothing is recorded without the hook",
+            "make install",
+        ),
+    }
+}
+
+/// The hook that was installed, else the one beside this program.
+fn hook_program(patient: &Patient<'_>) -> anyhow::Result<PathBuf> {
+    match Record::load(patient.home).hook {
+        Some(hook) => Ok(hook),
+        None => Ok(Programs::running()?.hook),
+    }
+}
+
+/// Our commands in the settings that the client reads, by event.
+pub fn wired_commands(patient: &Patient<'_>) -> Vec<settings::Found> {
+    let mut files: Vec<PathBuf> = settings_file::locate(patient.environment, None).into_iter().collect();
+    for file in Record::load(patient.home).settings {
+        if !files.contains(&file.path) {
+            files.push(file.path);
+        }
+    }
+    let texts = files.iter().filter_map(|file| settings_file::read(file).ok().flatten());
+    texts
+        .filter_map(|text| settings::commands(&text).ok())
+        .flatten()
+        .filter(|found| wiring::is_ours(&found.command))
+        .collect()
+}
+
+pub fn hooks(patient: &Patient<'_>) -> Finding {
+    const NAME: &str = "hooks";
+    const WHY: &str = "Claude Code calls nothing else; without hooks nothing is recorded";
+    let Ok(plan) = Plan::make(patient.environment, false) else {
+        return Finding::bad(NAME, "no home directory is known", WHY, "set HOME");
+    };
+    let shown = plan.file.display();
+    let text = match settings_file::read(&plan.file) {
+        Ok(text) => text.unwrap_or_default(),
+        Err(error) => return Finding::bad(NAME, error.to_string(), WHY, "repair the file"),
+    };
+    if let Err(error) = settings::commands(&text) {
+        return Finding::bad(NAME, format!("{shown}: {error}"), WHY, "repair the file");
+    }
+    if settings::hooks_are_disabled(&text) {
+        return Finding::bad(NAME, format!("{shown} has \"disableAllHooks\""), WHY, "remove that line");
+    }
+    let found = wired_commands(patient);
+    let neighbours =
+        client::neighbours(&text, settings_file::client_directory(patient.environment).as_deref());
+    let by_plugin = neighbours.iter().any(|neighbour| matches!(neighbour, Neighbour::OwnPlugin(_)));
+    if found.is_empty() && by_plugin {
+        return Finding::good(NAME, "wired by our plugin");
+    }
+    let version = plan.client.as_ref().and_then(|client| client.version);
+    let missing: Vec<_> = wiring::for_client(version)
+        .map(|wire| wire.event)
+        .filter(|event| found.iter().all(|found| found.event != *event))
+        .collect();
+    if !missing.is_empty() {
+        return rewired(patient, &plan, &format!("{} not wired in {shown}", missing.join(", ")));
+    }
+    if let Some(broken) =
+        found.iter().find(|found| !program_of(&found.command).is_some_and(|program| is_program(&program)))
+    {
+        return rewired(patient, &plan, &format!("`{}` in {shown} leads to no program", broken.command));
+    }
+    if let Some(neighbour) = neighbours.first() {
+        return Finding::note(
+            NAME,
+            format!("{} events wired in {shown}; {}", found.len(), neighbour.told()),
+            "",
+            "",
+        );
+    }
+    let client = version.map_or_else(
+        || "a client whose version is not known".into(),
+        |version| format!("Claude Code {version}"),
+    );
+    if found.len() < WIRING.len() {
+        return Finding::note(
+            NAME,
+            format!("{} of {} events wired in {shown}, for {client}", found.len(), WIRING.len()),
+            "failed tools and failed turns are not recorded",
+            format!("with Claude Code {} or later: claude-mem install", wiring::FORGIVING_SINCE),
+        );
+    }
+    Finding::good(NAME, format!("{} events wired in {shown}, for {client}", found.len()))
+}
+
+fn rewired(patient: &Patient<'_>, plan: &Plan, found: &str) -> Finding {
+    const WHY: &str = "what is not wired is not recorded";
+    if patient.may_fix
+        && let Ok(programs) = Programs::running()
+    {
+        let wanted = plan.wanted(&programs.hook, unusual_data(patient.home, patient.environment));
+        let fixed = settings_file::replace(&plan.file, None, |text| settings::with_hooks(text, &wanted));
+        return match fixed {
+            Ok(_) => Finding::fixed("hooks", format!("{found}; now they are right")),
+            Err(error) => Finding::bad("hooks", format!("{found}; {error}"), WHY, "claude-mem install"),
+        };
+    }
+    Finding::bad("hooks", found, WHY, "claude-mem install, or claude-mem doctor --fix")
+}
+
+/// The program that a command of ours calls. A shell takes the command apart, as the client's does.
+fn program_of(command: &str) -> Option<PathBuf> {
+    let variable = command.starts_with("CLAUDE_MEM_HOME=");
+    let word = if variable { "$2" } else { "$1" };
+    let mut ask = Command::new("sh");
+    ask.args(["-c", &format!("set -- {command}; printf %s \"{word}\"")]);
+    child::run(ask).ok().filter(|ran| ran.success).map(|ran| PathBuf::from(ran.stdout))
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// So much later than the last hook may a transcript end: the client still writes when all hooks are done.
+const SLACK: Millis = 10 * 60_000;
+
+pub fn fired_lately(patient: &Patient<'_>) -> Finding {
+    const NAME: &str = "last hook";
+    let overview = store::open_to_read(patient.home, 2000).and_then(|database| overview::read(&database, 0));
+    let fired = overview.ok().and_then(|overview| overview.last_event_at);
+    let used = last_transcript(patient);
+    let now = clock::now();
+    let told = |at: Option<Millis>| at.map_or("never".to_owned(), |at| age::ago(at, now));
+    match (fired, used) {
+        (fired, Some(used)) if fired.is_none_or(|fired| used > fired + SLACK) => Finding::bad(
+            NAME,
+            format!("Claude Code was last used {}, the last hook came {}", told(Some(used)), told(fired)),
+            "sessions go by without being recorded",
+            "start a new session: hooks are read at its start; if it stays so, `claude --debug hooks` tells why",
+        ),
+        (None, None) => Finding::good(NAME, "none yet, and no session since"),
+        (fired, _) => Finding::good(NAME, told(fired)),
+    }
+}
+
+/// When the client last wrote a transcript, as far as its directory tells.
+fn last_transcript(patient: &Patient<'_>) -> Option<Millis> {
+    let installed = fs::metadata(patient.home.install_record()).and_then(|meta| meta.modified()).ok()?;
+    let projects = settings_file::client_directory(patient.environment)?.join("projects");
+    let files =
+        fs::read_dir(projects).ok()?.flatten().filter_map(|project| fs::read_dir(project.path()).ok());
+    let transcripts = files
+        .flat_map(|entries| entries.flatten())
+        .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "jsonl"));
+    let newest = transcripts.filter_map(|entry| entry.metadata().ok()?.modified().ok()).max()?;
+    // What was before us we cannot have recorded.
+    let since = newest.duration_since(UNIX_EPOCH).ok().filter(|_| newest > installed)?;
+    Millis::try_from(since.as_millis()).ok()
+}

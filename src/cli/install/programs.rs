@@ -1,0 +1,64 @@
+//! Our two programs: where they are, and how they come to where they stay.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+use super::record::Record;
+use crate::llm::guard;
+use crate::wiring::HOOK_NAME;
+
+/// The two programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Programs {
+    /// `claude-mem`.
+    pub main: PathBuf,
+    /// `claude-mem-hook`.
+    pub hook: PathBuf,
+}
+
+impl Programs {
+    /// In that directory.
+    pub fn in_directory(directory: &Path) -> Self {
+        Self { main: directory.join("claude-mem"), hook: directory.join(HOOK_NAME) }
+    }
+
+    /// Those that run now; both must be there.
+    pub fn running() -> anyhow::Result<Self> {
+        let main = guard::own_program().context("cannot find this program")?;
+        let hook = main.with_file_name(HOOK_NAME);
+        if !hook.is_file() {
+            bail!(
+                "{HOOK_NAME} is not beside {}: build both (`make build`), or use `make install`",
+                main.display()
+            );
+        }
+        Ok(Self { main, hook })
+    }
+
+    /// Copies both into a directory. A program that runs is replaced, not overwritten: its process keeps the old file.
+    pub fn copy_to(&self, directory: &Path, record: &mut Record) -> anyhow::Result<Self> {
+        let there = Self::in_directory(directory);
+        record.make_directory(directory)?;
+        for (from, to) in [(&self.main, &there.main), (&self.hook, &there.hook)] {
+            if is_same_file(from, to) {
+                continue;
+            }
+            let unfinished = to.with_extension(format!("{}.tmp", std::process::id()));
+            let copied = fs::copy(from, &unfinished).and_then(|_| fs::rename(&unfinished, to));
+            if copied.is_err() {
+                let _ = fs::remove_file(&unfinished);
+            }
+            copied.with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+            if !record.programs.contains(to) {
+                record.programs.push(to.clone());
+            }
+        }
+        Ok(there)
+    }
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}

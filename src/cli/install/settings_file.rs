@@ -1,0 +1,263 @@
+//! Claude Code's settings files: where they are, and how one is replaced without ever being half written or losing what
+//! the client wrote meanwhile. What is in them is the business of [`settings`](super::settings).
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::settings::SettingsError;
+use crate::config::Environment;
+
+/// Why a settings file was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// What is in it does not allow it.
+    #[error("{path} was left alone: {source}")]
+    Settings {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: SettingsError,
+    },
+    /// It is not text at all.
+    #[error("{0} was left alone: it is not UTF-8 text")]
+    NotText(PathBuf),
+    /// Somebody does not want it changed.
+    #[error("{path} was left alone: it is read-only{managed}", managed = if *.is_link { ", and a link: another program seems to manage it" } else { "" })]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+        /// Whether the client's file only leads to it.
+        is_link: bool,
+    },
+    /// The client writes it without end.
+    #[error("{0} was left alone: another program keeps changing it; close Claude Code and try again")]
+    KeepsChanging(PathBuf),
+    /// The operating system said no.
+    #[error("cannot change {path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replaced {
+    /// What was there; none if there was no file.
+    pub before: Option<String>,
+    /// What is there now.
+    pub after: String,
+}
+
+impl Replaced {
+    /// Whether anything was written.
+    pub fn is_changed(&self) -> bool {
+        self.before.as_deref() != Some(&self.after)
+    }
+}
+
+/// The settings of this user, or of the project in that directory.
+pub fn locate(environment: &Environment, project: Option<&Path>) -> Option<PathBuf> {
+    let directory = match project {
+        Some(project) => project.join(".claude"),
+        None => client_directory(environment)?,
+    };
+    Some(directory.join("settings.json"))
+}
+
+/// Where the client keeps its files.
+pub fn client_directory(environment: &Environment) -> Option<PathBuf> {
+    let moved = environment.outgoing.claude_config_dir.clone();
+    moved.or_else(|| Some(environment.user_home.as_ref()?.join(".claude")))
+}
+
+/// How often a file is read anew because somebody changed it meanwhile.
+const TRIES: usize = 10;
+
+/// Gives the text of the file to `edit` and writes what comes back, in one step. Where the file changes meanwhile, `edit`
+/// gets the new text. A link is followed, and stays. With `backup` the former text is kept there.
+pub fn replace(
+    path: &Path,
+    backup: Option<&Path>,
+    mut edit: impl FnMut(&str) -> Result<String, SettingsError>,
+) -> Result<Replaced, FileError> {
+    let io_error = |source| FileError::Io { path: path.to_owned(), source };
+    let target = follow(path).map_err(io_error)?;
+    for _ in 0..TRIES {
+        let before = read(&target)?;
+        let after = edit(before.as_deref().unwrap_or_default())
+            .map_err(|source| FileError::Settings { path: path.to_owned(), source })?;
+        let replaced = Replaced { before, after };
+        if !replaced.is_changed() {
+            return Ok(replaced);
+        }
+        let mode = writable_mode(&target, path)?;
+        if let (Some(backup), Some(before)) = (backup, &replaced.before) {
+            write_whole(backup, before, mode).map_err(io_error)?;
+        }
+        let unfinished = beside(&target);
+        let written = write_synced(&unfinished, &replaced.after, mode);
+        // The last moment to see that the client was faster.
+        let is_as_read = written.is_ok() && read(&target)? == replaced.before;
+        let done = written.and_then(|()| if is_as_read { commit(&unfinished, &target) } else { Ok(()) });
+        if done.is_err() || !is_as_read {
+            let _ = fs::remove_file(&unfinished);
+        }
+        done.map_err(io_error)?;
+        if is_as_read {
+            return Ok(replaced);
+        }
+    }
+    Err(FileError::KeepsChanging(path.to_owned()))
+}
+
+/// Whether its owner lets it be changed.
+pub fn check_writable(path: &Path) -> Result<(), FileError> {
+    let target = follow(path).map_err(|source| FileError::Io { path: path.to_owned(), source })?;
+    writable_mode(&target, path).map(drop)
+}
+
+/// The text of the file; none if there is no file.
+pub fn read(path: &Path) -> Result<Option<String>, FileError> {
+    match fs::read(path) {
+        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| FileError::NotText(path.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(FileError::Io { path: path.to_owned(), source }),
+    }
+}
+
+/// Writes a file in one step.
+pub fn write_whole(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let unfinished = beside(path);
+    let written = write_synced(&unfinished, text, mode).and_then(|()| commit(&unfinished, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    written
+}
+
+/// The file that a link leads to, which need not exist.
+fn follow(path: &Path) -> io::Result<PathBuf> {
+    const MOST_LINKS: usize = 40;
+    let mut target = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&target) {
+            Ok(next) => target = target.parent().unwrap_or(Path::new("/")).join(next),
+            Err(_) => return Ok(target),
+        }
+    }
+    Err(io::Error::other("the links go round in a circle"))
+}
+
+/// The mode that the new file gets: that of the old one.
+fn writable_mode(target: &Path, path: &Path) -> Result<u32, FileError> {
+    let meta = match fs::metadata(target) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0o600),
+        Err(source) => return Err(FileError::Io { path: path.to_owned(), source }),
+    };
+    // Nobody may write it: a rename could, but that is not what its owner meant.
+    if meta.permissions().readonly() {
+        return Err(FileError::ReadOnly { path: path.to_owned(), is_link: target != path });
+    }
+    Ok(meta.mode() & 0o777)
+}
+
+fn beside(target: &Path) -> PathBuf {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    target.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
+}
+
+fn write_synced(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    file.sync_all()
+}
+
+fn commit(unfinished: &Path, target: &Path) -> io::Result<()> {
+    fs::rename(unfinished, target)?;
+    // The rename is done; whether it survives a power cut is not worth an error.
+    if let Some(directory) = target.parent() {
+        let _ = File::open(directory).and_then(|directory| directory.sync_all());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_client_writes_between_our_read_and_our_write_is_not_lost() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("settings.json");
+        fs::write(&file, "one").unwrap();
+        let mut seen = Vec::new();
+        let replaced = replace(&file, None, |text| {
+            seen.push(text.to_owned());
+            if seen.len() == 1 {
+                fs::write(&file, "two").unwrap();
+            }
+            Ok(format!("{text} and ours"))
+        });
+        assert_eq!(replaced.unwrap().before.as_deref(), Some("two"));
+        assert_eq!(seen, ["one", "two"]);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "two and ours");
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1, "nothing unfinished is left");
+    }
+
+    #[test]
+    fn a_file_that_never_rests_is_left_alone() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("settings.json");
+        let mut count = 0;
+        let refused = replace(&file, None, |_| {
+            count += 1;
+            fs::write(&file, count.to_string()).unwrap();
+            Ok("ours".into())
+        });
+        assert!(matches!(refused, Err(FileError::KeepsChanging(_))));
+        assert_eq!(fs::read_to_string(&file).unwrap(), TRIES.to_string());
+    }
+
+    #[test]
+    fn a_file_that_appears_meanwhile_is_not_overwritten() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("settings.json");
+        let replaced = replace(&file, None, |text| {
+            if text.is_empty() {
+                fs::write(&file, "theirs").unwrap();
+            }
+            Ok(format!("{text}, ours"))
+        });
+        assert_eq!(replaced.unwrap().after, "theirs, ours");
+    }
+
+    #[test]
+    fn a_backup_is_what_was_there_and_the_mode_stays() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (file, backup) = (scratch.path().join("settings.json"), scratch.path().join("backup"));
+        fs::write(&file, "before").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o604)).unwrap();
+        replace(&file, Some(&backup), |_| Ok("after".into())).unwrap();
+        assert_eq!(fs::read_to_string(&backup).unwrap(), "before");
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o604);
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_yet_is_followed_and_a_circle_is_not() {
+        let scratch = tempfile::tempdir().unwrap();
+        let link = scratch.path().join("settings.json");
+        std::os::unix::fs::symlink("real.json", &link).unwrap();
+        replace(&link, None, |_| Ok("{}".into())).unwrap();
+        assert_eq!(fs::read_to_string(scratch.path().join("real.json")).unwrap(), "{}");
+        let circle = scratch.path().join("circle");
+        std::os::unix::fs::symlink("circle", &circle).unwrap();
+        assert!(replace(&circle, None, |_| Ok("{}".into())).is_err());
+    }
+}

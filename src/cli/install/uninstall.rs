@@ -1,0 +1,244 @@
+//! `claude-mem uninstall`: takes back what `install` recorded, and nothing else.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::hooks::hash;
+use super::record::{Record, Way, WiredFile};
+use super::report::Report;
+use super::{settings, settings_file, systemd};
+use crate::cli::{child, service};
+use crate::config::{self, Environment};
+use crate::paths::Home;
+use crate::store::{self, StoreError};
+use crate::wiring;
+
+/// Take back what `install` did; what was remembered stays
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  claude-mem uninstall\n  claude-mem uninstall --purge")]
+pub struct Arguments {
+    /// Show what would be done, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Leave Claude Code's settings alone
+    #[arg(long)]
+    no_hooks: bool,
+    /// Leave the service alone
+    #[arg(long)]
+    no_service: bool,
+    /// Also delete everything that was remembered, settings and backups included
+    #[arg(long)]
+    purge: bool,
+}
+
+struct Removal<'a> {
+    home: &'a Home,
+    environment: &'a Environment,
+    is_dry: bool,
+    record: Record,
+    report: Report,
+}
+
+pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let record = Record::load(home);
+    let mut removal =
+        Removal { home, environment, is_dry: arguments.dry_run, record, report: Report::default() };
+    if !arguments.no_hooks {
+        removal.hooks();
+    }
+    if !arguments.no_service {
+        removal.service();
+    }
+    let is_whole = !arguments.no_hooks && !arguments.no_service && removal.report.is_good();
+    if is_whole {
+        removal.programs();
+        removal.leftovers();
+        removal.data(arguments.purge);
+    } else if !arguments.dry_run && home.dir().is_dir() {
+        removal.record.save(home)?;
+    }
+    let heading = if arguments.dry_run { "This would be done; nothing was changed:" } else { "Done:" };
+    removal.report.print(heading);
+    Ok(if removal.report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Removal<'_> {
+    fn hooks(&mut self) {
+        let mut files = std::mem::take(&mut self.record.settings);
+        // The record may be lost, or the hooks have been wired by hand.
+        if let Some(usual) = settings_file::locate(self.environment, None)
+            && files.iter().all(|file| file.path != usual)
+        {
+            files.push(WiredFile { path: usual, existed: true, backup: None, written: None });
+        }
+        for file in files {
+            match self.unwire(&file) {
+                Ok(()) => {}
+                Err(error) => {
+                    self.report.problem(error.to_string());
+                    self.record.settings.push(file);
+                }
+            }
+        }
+    }
+
+    fn unwire(&mut self, file: &WiredFile) -> Result<(), settings_file::FileError> {
+        let shown = file.path.display();
+        let Some(text) = settings_file::read(&file.path)? else { return Ok(()) };
+        let is_as_written = file.written.as_deref() == Some(&hash(&text));
+        let former = file.backup.as_deref().and_then(|backup| fs::read_to_string(backup).ok());
+        if is_as_written && !file.existed {
+            self.report.step("hooks", format!("remove {shown}, which was not there before"));
+            if !self.is_dry {
+                remove(&file.path)
+                    .map_err(|source| settings_file::FileError::Io { path: file.path.clone(), source })?;
+            }
+        } else if let Some(former) = former.filter(|_| is_as_written) {
+            self.report.step("hooks", format!("bring {shown} back to what it was"));
+            if !self.is_dry {
+                settings_file::replace(&file.path, None, |now| {
+                    if now == text { Ok(former.clone()) } else { settings::without_hooks(now) }
+                })?;
+            }
+        } else {
+            let found = settings::commands(&text)
+                .map_err(|source| settings_file::FileError::Settings { path: file.path.clone(), source })?;
+            let ours = found.iter().filter(|found| wiring::is_ours(&found.command)).count();
+            if ours > 0 {
+                self.report.step("hooks", format!("take our {ours} hooks out of {shown}"));
+            }
+            if ours > 0 && !self.is_dry {
+                settings_file::replace(&file.path, None, settings::without_hooks)?;
+            }
+        }
+        if let Some(backup) = file.backup.as_deref().filter(|_| !self.is_dry) {
+            let _ = fs::remove_file(backup);
+        }
+        Ok(())
+    }
+
+    fn service(&mut self) {
+        let way = self.record.service.unwrap_or(Way::Own);
+        self.report.step("service", "stop it");
+        for file in &self.record.files {
+            self.report.step("", format!("remove {}", file.display()));
+        }
+        if self.is_dry {
+            return;
+        }
+        if let Err(error) = self.stop(way) {
+            self.report.problem(format!("{error:#}"));
+            return;
+        }
+        self.record.service = None;
+    }
+
+    fn stop(&mut self, way: Way) -> anyhow::Result<()> {
+        if way == Way::Systemd {
+            let disable = ["disable", "--quiet", "claude-mem.service", "claude-mem.socket"];
+            child::must(systemd::systemctl(self.environment, &disable))?;
+        }
+        service::stop_quietly(self.home, self.environment, way)?;
+        for file in std::mem::take(&mut self.record.files) {
+            remove(&file)?;
+            // The directory of drop-ins is nobody's but ours.
+            if let Some(parent) = file.parent().filter(|parent| parent.ends_with("claude-mem.service.d")) {
+                let _ = fs::remove_dir(parent);
+            }
+        }
+        match way {
+            Way::Systemd => child::must(systemd::systemctl(self.environment, &["daemon-reload"])),
+            _ => Ok(()),
+        }
+    }
+
+    fn programs(&mut self) {
+        for program in std::mem::take(&mut self.record.programs) {
+            self.report.step("programs", format!("remove {}", program.display()));
+            if self.is_dry {
+                continue;
+            }
+            if let Err(error) = remove(&program) {
+                self.report.problem(format!("cannot remove {}: {error}", program.display()));
+            }
+        }
+    }
+
+    /// What is no data: sockets, locks, logs, and settings that the user never touched.
+    fn leftovers(&mut self) {
+        if self.is_dry {
+            return;
+        }
+        let home = self.home;
+        let log = home.worker_log();
+        let mut files = vec![
+            home.install_record(),
+            home.lock(),
+            home.socket(),
+            home.nudge_socket(),
+            home.start_attempt(),
+            home.stopped(),
+            crate::cli::log_file::previous(&log),
+            log,
+        ];
+        let settings = fs::read_to_string(home.config()).unwrap_or_default();
+        if settings == config::commented_defaults() {
+            files.push(home.config());
+        }
+        for file in files {
+            let _ = fs::remove_file(file);
+        }
+        for directory in self.record.directories.iter().rev() {
+            // Only what is empty goes.
+            let _ = fs::remove_dir(directory);
+        }
+        let _ = fs::remove_dir(home.dir());
+    }
+
+    fn data(&mut self, is_purge: bool) {
+        let directory = self.home.dir().display().to_string();
+        if !is_purge {
+            if self.home.database().exists() {
+                self.report.step("data", format!("keep what was remembered, in {directory}"));
+            }
+            return;
+        }
+        self.report.step("data", format!("delete everything that was remembered, in {directory}"));
+        if self.is_dry {
+            return;
+        }
+        if let Err(error) = purge(self.home) {
+            self.report.problem(format!("cannot delete everything in {directory}: {error}"));
+        }
+    }
+}
+
+/// Deletes what is ours by name, and the directory only if nothing else is in it: the user may have named any directory.
+fn purge(home: &Home) -> io::Result<()> {
+    let is_foreign = matches!(store::open_to_read(home, 1000), Err(StoreError::Foreign));
+    if !is_foreign {
+        for name in ["claude-mem.db", "claude-mem.db-wal", "claude-mem.db-shm"] {
+            remove(&home.dir().join(name))?;
+        }
+    }
+    for name in ["config.toml", "credentials", "environment", "dropped.log"] {
+        remove(&home.dir().join(name))?;
+    }
+    for name in ["spool", "backups", "models"] {
+        match fs::remove_dir_all(home.dir().join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    let _ = fs::remove_dir(home.dir());
+    Ok(())
+}
+
+fn remove(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

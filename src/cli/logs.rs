@@ -1,0 +1,114 @@
+//! `claude-mem logs`: the service's log, from wherever it is.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+
+use super::install::record::Way;
+use super::{log_file, service};
+use crate::config::Environment;
+use crate::paths::Home;
+
+/// Show what the service did
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  claude-mem logs --follow\n  claude-mem logs --session 5f0c… --lines 500"
+)]
+pub struct Arguments {
+    /// Go on with what comes
+    #[arg(long, short)]
+    follow: bool,
+    /// Only lines about this session
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// At most so many lines of the past
+    #[arg(long, short = 'n', default_value_t = 100)]
+    lines: usize,
+}
+
+pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if service::way(home) == Way::Systemd {
+        return journal(environment, arguments);
+    }
+    let log = home.worker_log();
+    let mut lines = tail(&[log_file::previous(&log), log.clone()], arguments)?;
+    if lines.is_empty() && !log.exists() {
+        bail!("there is no log yet: {} is made when the service starts", log.display());
+    }
+    lines.drain(..lines.len().saturating_sub(arguments.lines));
+    for line in lines {
+        if !say(&line) {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    if arguments.follow {
+        follow(&log, arguments)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn journal(environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let mut command = Command::new("journalctl");
+    command.args(["--user", "--unit", "claude-mem.service", "--no-pager", "--output", "short-iso"]);
+    command.arg(format!("--lines={}", arguments.lines));
+    if arguments.follow {
+        command.arg("--follow");
+    }
+    if let Some(session) = &arguments.session {
+        command.arg(format!("F_SESSION={session}"));
+    }
+    if let Some(runtime) = &environment.runtime_dir {
+        command.env("XDG_RUNTIME_DIR", runtime);
+    }
+    let status = command.status().context("cannot run journalctl")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn is_wanted(line: &str, arguments: &Arguments) -> bool {
+    arguments.session.as_deref().is_none_or(|session| line.contains(session))
+}
+
+fn tail(files: &[impl AsRef<Path>], arguments: &Arguments) -> anyhow::Result<Vec<String>> {
+    let mut lines = Vec::new();
+    for file in files {
+        let text = match std::fs::read(file) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(error.into()),
+        };
+        lines.extend(text.lines().filter(|line| is_wanted(line, arguments)).map(str::to_owned));
+    }
+    Ok(lines)
+}
+
+/// False if nobody listens any more, as behind `head`.
+fn say(line: &str) -> bool {
+    writeln!(std::io::stdout(), "{line}").is_ok()
+}
+
+/// Prints what is appended, also after the file was put aside for a new one.
+fn follow(log: &Path, arguments: &Arguments) -> anyhow::Result<()> {
+    const LOOK_AGAIN: Duration = Duration::from_millis(200);
+    let mut reader = BufReader::new(File::open(log)?);
+    reader.seek(SeekFrom::End(0))?;
+    let mut line = String::new();
+    loop {
+        if reader.read_line(&mut line)? > 0 && line.ends_with('\n') {
+            if is_wanted(&line, arguments) && !say(line.trim_end()) {
+                return Ok(());
+            }
+            line.clear();
+            continue;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+        let position = reader.stream_position()?;
+        if std::fs::metadata(log).is_ok_and(|meta| meta.len() < position) {
+            reader = BufReader::new(File::open(log)?);
+            line.clear();
+        }
+    }
+}

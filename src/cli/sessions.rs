@@ -1,0 +1,51 @@
+//! `claude-mem sessions`: what is remembered, session by session.
+
+use std::process::ExitCode;
+
+use crate::context::age;
+use crate::paths::Home;
+use crate::store::sessions::{SessionRow, list_sessions};
+use crate::store::{self, StoreError};
+use crate::worker::clock;
+
+/// List the sessions that are remembered
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  claude-mem sessions\n  claude-mem sessions --project my-app --json")]
+pub struct Arguments {
+    /// Only those of this project
+    #[arg(long)]
+    project: Option<String>,
+    /// At most so many, newest first
+    #[arg(long, default_value_t = 20)]
+    limit: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let rows = match store::open_to_read(home, 5000) {
+        Ok(database) => list_sessions(&database, arguments.project.as_deref(), arguments.limit, 0)?,
+        Err(StoreError::Missing) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&rows)?);
+    } else if rows.is_empty() {
+        println!("No sessions yet.");
+    } else {
+        rows.iter().for_each(print_row);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_row(row: &SessionRow) {
+    println!(
+        "{}  {:<11} {:<20} {:>3} prompts  {}",
+        row.id,
+        row.status,
+        row.project,
+        row.prompt_count,
+        age::ago(row.last_activity_at, clock::now())
+    );
+}

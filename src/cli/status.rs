@@ -1,0 +1,145 @@
+//! `claude-mem status`: one screen about the service.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::install::record::Record;
+use super::{client, service};
+use crate::config::{Config, Environment};
+use crate::context::age;
+use crate::llm::{Choice, choose, guard};
+use crate::paths::Home;
+use crate::store::{self, overview};
+use crate::worker::clock;
+
+/// Show how the service is
+///
+/// The exit code tells health: 0 well, 1 not.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  claude-mem status --json")]
+pub struct Arguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let status = collect(home, environment);
+    if arguments.json {
+        println!("{status:#}");
+    } else {
+        print(&status);
+    }
+    Ok(if status["service"]["status"] == "ok" { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Everything, as JSON. Works without a service: then the database tells what it can.
+pub fn collect(home: &Home, environment: &Environment) -> Value {
+    let now = clock::now();
+    let service = client::get(&home.socket(), "/api/health").unwrap_or_else(
+        |_| json!({"status": "stopped", "reason": "the service does not run; `claude-mem start` starts it"}),
+    );
+    let facts =
+        store::open_to_read(home, 2000).and_then(|database| overview::read(&database, clock::day_start(now)));
+    let (memory, trouble) = match facts {
+        Ok(facts) => (serde_json::to_value(facts).unwrap_or_default(), Value::Null),
+        Err(error) => (Value::Null, json!(error.to_string())),
+    };
+    let bytes = |path: std::path::PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
+    json!({
+        "service": service,
+        "runs": service::way(home).told(),
+        "installed": Record::load(home).settings.iter().map(|file| file.path.display().to_string()).collect::<Vec<_>>(),
+        "provider": provider(home, environment),
+        "memory": memory,
+        "database": {
+            "path": home.database(), "bytes": bytes(home.database()) + bytes(home.log()), "problem": trouble,
+        },
+        "now": now,
+    })
+}
+
+/// Who compresses, and why. The service's own environment may differ; what it says comes first where it says something.
+pub fn provider(home: &Home, environment: &Environment) -> Value {
+    let config = match Config::load(&home.config(), environment) {
+        Ok(config) => config,
+        Err(error) => return json!({"name": null, "why": error.to_string(), "usable": false}),
+    };
+    let program = guard::own_program().unwrap_or_default();
+    match choose(&config, home, environment, &program) {
+        Choice::Llm(llm) => json!({"name": llm.name(), "why": "", "usable": true}),
+        Choice::Local { why } => json!({"name": "local", "why": why, "usable": true}),
+        Choice::Unusable { why } => json!({"name": null, "why": why, "usable": false}),
+    }
+}
+
+fn print(status: &Value) {
+    let (service, memory) = (&status["service"], &status["memory"]);
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "–".to_owned(),
+        other => other.to_string(),
+    };
+    let now = status["now"].as_i64().unwrap_or_default();
+    let when = |value: &Value| value.as_i64().map_or("never".to_owned(), |at| age::ago(at, now));
+    match service["pid"].as_u64() {
+        Some(pid) => println!(
+            "service       {}, pid {pid}, up {}, version {}",
+            text(&service["status"]),
+            duration(service["uptime_s"].as_u64().unwrap_or_default()),
+            text(&service["version"])
+        ),
+        None => println!("service       {}", text(&service["status"])),
+    }
+    if let Some(reason) = service["reason"].as_str() {
+        println!("              {reason}");
+    }
+    println!("runs          {}", text(&status["runs"]));
+    let provider =
+        if service["provider"].is_string() { &service["provider"] } else { &status["provider"]["name"] };
+    println!("provider      {}  {}", text(provider), text(&status["provider"]["why"]));
+    println!(
+        "queue         {} waiting, {} failed, oldest {}",
+        text(&memory["waiting"]),
+        text(&memory["failed"]),
+        when(&memory["oldest_waiting_at"])
+    );
+    println!("last success  {}", when(&memory["last_success_at"]));
+    println!("last hook     {}", when(&memory["last_event_at"]));
+    println!(
+        "today         {} observations, {} tokens in, {} out, ${:.4}",
+        text(&memory["observations_today"]),
+        text(&memory["tokens_in_today"]),
+        text(&memory["tokens_out_today"]),
+        memory["cost_usd_today"].as_f64().unwrap_or_default()
+    );
+    println!(
+        "database      {}, {} observations in {} sessions",
+        size(status["database"]["bytes"].as_u64().unwrap_or_default()),
+        text(&memory["observations"]),
+        text(&memory["sessions"])
+    );
+    if let Some(problem) = status["database"]["problem"].as_str() {
+        println!("              {problem}");
+    }
+}
+
+fn duration(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// A size as people say it.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}

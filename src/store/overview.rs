@@ -1,0 +1,84 @@
+//! The figures that tell at a glance how things are; for `status` and `doctor`.
+
+use rusqlite::{Connection, params};
+
+use super::StoreError;
+use crate::model::{Millis, SessionId};
+
+/// How things are.
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
+pub struct Overview {
+    /// Rows that wait or are worked on.
+    pub waiting: i64,
+    /// Since when the oldest of them waits.
+    pub oldest_waiting_at: Option<Millis>,
+    /// Rows that ended in an error.
+    pub failed: i64,
+    /// When something was last finished.
+    pub last_success_at: Option<Millis>,
+    /// When a hook last recorded something.
+    pub last_event_at: Option<Millis>,
+    /// Observations made today.
+    pub observations_today: i64,
+    /// What models were asked today.
+    pub tokens_in_today: i64,
+    /// What they answered.
+    pub tokens_out_today: i64,
+    /// What that cost.
+    pub cost_usd_today: f64,
+    /// All observations.
+    pub observations: i64,
+    /// All sessions.
+    pub sessions: i64,
+}
+
+/// Reads the figures. `day` is when today began.
+pub fn read(database: &Connection, day: Millis) -> Result<Overview, StoreError> {
+    let sql = "SELECT
+        (SELECT count(*) FROM pending_queue WHERE status IN ('raw', 'processing')),
+        (SELECT min(created_at) FROM pending_queue WHERE status IN ('raw', 'processing')),
+        (SELECT count(*) FROM pending_queue WHERE status = 'error' AND finished_at IS NOT NULL),
+        (SELECT max(finished_at) FROM pending_queue WHERE status = 'done' AND finished_at IS NOT NULL),
+        (SELECT max(last_activity_at) FROM sessions),
+        (SELECT count(*) FROM observations WHERE created_at >= ?1 AND deleted_at IS NULL),
+        (SELECT coalesce(sum(tokens_in), 0) FROM event_log WHERE event_type = 'llm_call' AND created_at >= ?1),
+        (SELECT coalesce(sum(tokens_out), 0) FROM event_log WHERE event_type = 'llm_call' AND created_at >= ?1),
+        (SELECT coalesce(sum(cost_usd), 0.0) FROM event_log WHERE event_type = 'llm_call' AND created_at >= ?1),
+        (SELECT count(*) FROM observations WHERE deleted_at IS NULL),
+        (SELECT count(*) FROM sessions)";
+    Ok(database.query_row(sql, [day], |row| {
+        Ok(Overview {
+            waiting: row.get(0)?,
+            oldest_waiting_at: row.get(1)?,
+            failed: row.get(2)?,
+            last_success_at: row.get(3)?,
+            last_event_at: row.get(4)?,
+            observations_today: row.get(5)?,
+            tokens_in_today: row.get(6)?,
+            tokens_out_today: row.get(7)?,
+            cost_usd_today: row.get(8)?,
+            observations: row.get(9)?,
+            sessions: row.get(10)?,
+        })
+    })?)
+}
+
+/// What is damaged, if something is. Looks at everything, which a database of some gigabytes makes slow.
+pub fn check(database: &Connection) -> Result<Option<String>, StoreError> {
+    let said: String = database.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    Ok((said != "ok").then_some(said))
+}
+
+/// Takes a session out with everything that was made of it, as if it had never been. For sessions that were none: those
+/// that `doctor` makes.
+pub fn erase_session(database: &mut Connection, session: &SessionId) -> Result<(), StoreError> {
+    let transaction = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let id = session.as_str();
+    for sql in [
+        "DELETE FROM event_log WHERE session_id = ?1 AND event_type <> 'llm_call'",
+        "DELETE FROM sessions WHERE id = ?1",
+    ] {
+        transaction.execute(sql, params![id])?;
+    }
+    Ok(transaction.commit()?)
+}

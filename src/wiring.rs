@@ -1,0 +1,152 @@
+//! Which events of Claude Code call our hook, and how: the one table from which settings and the plugin are made.
+//!
+//! Knows what the client accepts, not where it keeps it.
+
+use std::fmt;
+use std::path::Path;
+
+/// The shim's file name, by which entries of ours are known again.
+pub const HOOK_NAME: &str = "claude-mem-hook";
+
+/// One event that calls the hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wire {
+    /// The client's name of the event.
+    pub event: &'static str,
+    /// For which kinds of the event; none means all.
+    pub matcher: Option<&'static str>,
+    /// What the hook is told to do.
+    pub verb: &'static str,
+    /// After how many seconds the client gives the hook up. Far beyond what it takes, because it is killed there; stated
+    /// everywhere, because the client's own limit for the end of a session is tight.
+    pub timeout_s: u32,
+    /// Whether every client since hooks exist knows the event.
+    pub is_old: bool,
+}
+
+const fn wire(event: &'static str, verb: &'static str, timeout_s: u32) -> Wire {
+    Wire { event, matcher: None, verb, timeout_s, is_old: true }
+}
+
+/// All events that we want.
+pub const WIRING: [Wire; 8] = [
+    Wire { matcher: Some("startup|resume|clear|compact|fork"), ..wire("SessionStart", "context", 10) },
+    wire("UserPromptSubmit", "new", 5),
+    wire("PostToolUse", "save", 5),
+    Wire { is_old: false, ..wire("PostToolUseFailure", "save", 5) },
+    wire("Stop", "summary", 5),
+    Wire { is_old: false, ..wire("StopFailure", "summary", 5) },
+    wire("PreCompact", "compact", 5),
+    wire("SessionEnd", "end", 5),
+];
+
+/// A version of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientVersion(pub u32, pub u32, pub u32);
+
+/// From here on the client skips an entry that it does not know. Before, one such entry silently disabled all hooks of
+/// the file.
+pub const FORGIVING_SINCE: ClientVersion = ClientVersion(2, 1, 197);
+
+impl ClientVersion {
+    /// Reads what `claude --version` prints: "2.1.325 (Claude Code)".
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split_whitespace().next()?.split(['.', '-', '+']).map(str::parse);
+        Some(Self(parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?))
+    }
+}
+
+impl fmt::Display for ClientVersion {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+/// The events that a client of this version can be given. One whose version is not known gets those that are safe
+/// everywhere.
+pub fn for_client(version: Option<ClientVersion>) -> impl Iterator<Item = Wire> {
+    let knows_all = version.is_some_and(|version| version >= FORGIVING_SINCE);
+    WIRING.into_iter().filter(move |wire| wire.is_old || knows_all)
+}
+
+/// The command that calls the hook. `data` only if the data directory is not where the hook looks by itself: the client
+/// may be started without the variable that was set when this was installed.
+pub fn command(hook: &Path, verb: &str, data: Option<&Path>) -> String {
+    let hook = quoted(&hook.to_string_lossy());
+    match data {
+        Some(data) => format!("CLAUDE_MEM_HOME={} {hook} {verb}", quoted(&data.to_string_lossy())),
+        None => format!("{hook} {verb}"),
+    }
+}
+
+/// The text as one word of a shell.
+pub fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// Whether a hook's command calls our hook: of this version or an older one, here or elsewhere.
+pub fn is_ours(command: &str) -> bool {
+    command.match_indices(HOOK_NAME).any(|(start, name)| {
+        let before = command[..start].chars().next_back();
+        let after = command[start + name.len()..].chars().next();
+        before.is_none_or(|c| "/'\" \\".contains(c)) && after.is_none_or(|c| "'\" ".contains(c))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hook::Verb;
+
+    #[test]
+    fn every_event_calls_a_verb_that_the_hook_has() {
+        for wire in WIRING {
+            assert!(Verb::from_word(wire.verb).is_some(), "{wire:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_one_unknown_event_would_silence_gets_only_what_it_knows() {
+        let events = |version| for_client(version).map(|wire| wire.event).collect::<Vec<_>>();
+        let safe = ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "PreCompact", "SessionEnd"];
+        assert_eq!(events(None), safe);
+        assert_eq!(events(ClientVersion::parse("2.1.20 (Claude Code)\n")), safe);
+        assert_eq!(events(ClientVersion::parse("2.1.197 (Claude Code)")).len(), WIRING.len());
+        assert_eq!(events(ClientVersion::parse("3.0.0-beta.1")).len(), WIRING.len());
+        assert_eq!(ClientVersion::parse("command not found"), None);
+    }
+
+    #[test]
+    fn a_command_survives_the_shell_whatever_the_path() {
+        for path in ["/usr/bin/claude-mem-hook", "/home/a b/it's $HOME/claude-mem-hook"] {
+            let printed = std::process::Command::new("sh")
+                .args(["-c", &format!("printf '%s|' {}", command(Path::new(path), "save", None))])
+                .output()
+                .unwrap();
+            assert_eq!(String::from_utf8(printed.stdout).unwrap(), format!("{path}|save|"));
+        }
+        let elsewhere = command(Path::new("/bin/claude-mem-hook"), "new", Some(Path::new("/my data")));
+        assert_eq!(elsewhere, "CLAUDE_MEM_HOME='/my data' /bin/claude-mem-hook new");
+    }
+
+    #[test]
+    fn our_commands_are_known_again_and_others_are_not_taken_for_them() {
+        for ours in [
+            "claude-mem-hook save",
+            "/opt/claude-mem-hook save",
+            "'/a b/claude-mem-hook' save",
+            "\"${CLAUDE_PLUGIN_ROOT}/bin/claude-mem-hook\" end",
+            "CLAUDE_MEM_HOME=/x /y/claude-mem-hook new",
+        ] {
+            assert!(is_ours(ours), "{ours}");
+        }
+        for other in ["node claude-mem/hook.js", "my-claude-mem-hook-wrapper", "claude-mem hook save", "true"]
+        {
+            assert!(!is_ours(other), "{other}");
+        }
+    }
+}
