@@ -12,6 +12,8 @@ mod pool;
 #[cfg(feature = "service")]
 pub mod queue;
 mod schema;
+#[cfg(feature = "service")]
+pub mod search;
 pub mod sessions;
 #[cfg(feature = "service")]
 pub mod upkeep;
