@@ -36,6 +36,8 @@ check: ## Format, lints and documentation
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) clippy --locked --no-default-features --bin claude-mem-hook -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --offline check licenses bans sources; \
+	 else echo "skipped: cargo-deny is not installed (cargo install cargo-deny)"; fi
 
 .PHONY: test
 test: check ## Everything that must hold
@@ -46,6 +48,7 @@ bench: build ## Measure, beside a baseline of the same run (make bench ONLY=hook
 	@$(CARGO) build --locked --quiet --release --example nothing
 	@install -m 755 target/release/examples/nothing $(BIN)/nothing
 	@CLAUDE_MEM_BENCH_BIN=$(CURDIR)/$(BIN) $(CARGO) bench --locked --quiet --bench bench -- $(ONLY)
+	@$(CARGO) bench --locked --quiet --bench local --bench redact
 
 .PHONY: clean
 clean: ## Remove what was built

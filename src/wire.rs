@@ -149,12 +149,16 @@ impl<'de> Visitor<'de> for Fields<'_, 'de> {
     }
 }
 
-/// What a hook prints to give the model additional context.
+/// What a hook prints: context for the model, a message for the user.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HookOutput<'a> {
-    /// The one part that we use.
-    pub hook_specific_output: HookSpecificOutput<'a>,
+    /// For the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hook_specific_output: Option<HookSpecificOutput<'a>>,
+    /// For the user, who sees it once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_message: Option<&'a str>,
 }
 
 /// Context for one event.

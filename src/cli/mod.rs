@@ -3,6 +3,7 @@
 
 mod client;
 mod config;
+mod queue;
 mod start;
 mod worker;
 
@@ -32,6 +33,8 @@ enum Command {
     Stop(start::StopArguments),
     /// Show how the service is
     Status(start::StatusArguments),
+    /// Look at the queue, and repair it
+    Queue(queue::Arguments),
     /// Show, check and find the settings
     Config(config::Arguments),
 }
@@ -54,6 +57,7 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
         Command::Start(_) => start::start(&home),
         Command::Stop(_) => start::stop(&home),
         Command::Status(arguments) => start::status(&home, arguments),
+        Command::Queue(arguments) => queue::run(&home, &environment, arguments),
         Command::Config(arguments) => config::run(&home, &environment, arguments),
     }
 }

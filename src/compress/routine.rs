@@ -1,8 +1,6 @@
 //! Which events are routine, and settled without a model. Pure rules over one event and what the session has seen;
 //! the reason is stored with the event, so that a user can see why nothing was made of it.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::local::events::is_bookkeeping;
@@ -10,6 +8,8 @@ use super::local::payload::{Payload, field, number};
 use super::local::programs::{Purpose, purpose};
 use super::local::shell::{Simple, split};
 use super::turn::TurnEvent;
+
+pub use super::seen_files::SeenFiles;
 use crate::config::Verbosity;
 
 /// Whether an event is worth compressing.
@@ -20,25 +20,6 @@ pub enum Verdict {
     /// It is settled as skipped, for this reason.
     Routine(&'static str),
 }
-
-/// What a session has already read or written, line by line, so that reading the same again is routine. Bounded: the
-/// oldest files are forgotten, which costs nothing but one more event that is kept.
-#[derive(Debug, Clone, Default)]
-pub struct SeenFiles {
-    files: BTreeMap<String, SeenFile>,
-    lines: usize,
-    clock: u64,
-}
-
-#[derive(Debug, Clone, Default)]
-struct SeenFile {
-    /// A hash for each line from the first; 0 where it was not seen.
-    hashes: Vec<u32>,
-    used: u64,
-}
-
-/// Four bytes each: a quarter of a megabyte for a session.
-const MOST_SEEN_LINES: usize = 64 * 1024;
 
 /// Judges one event. To be called once for each event of a session, in order, since it also learns what was read.
 pub fn judge(event: &TurnEvent, verbosity: Verbosity, seen: &mut SeenFiles) -> Verdict {
@@ -187,84 +168,6 @@ fn only_prepares(programs: &[&str]) -> bool {
         .all(|program| matches!(*program, "mkdir" | "touch" | "chmod" | "cd" | "ls" | "echo" | "true"))
 }
 
-impl SeenFiles {
-    /// Notes what was read; whether all of it had been seen before, in the same places.
-    fn note_read(&mut self, payload: &Payload) -> bool {
-        let Some(file) = payload.response.get("file") else { return false };
-        let path = [file, &payload.input]
-            .into_iter()
-            .map(|from| field(from, &["filePath", "file_path"]))
-            .find(|path| !path.is_empty());
-        let (Some(path), Some(content)) = (path, file.get("content").and_then(Value::as_str)) else {
-            return false;
-        };
-        let start = number(file, "startLine").and_then(|line| usize::try_from(line).ok()).unwrap_or(1).max(1);
-        self.note(path, start - 1, content)
-    }
-
-    /// Notes what a file is after an edit; forgets it if that is not known.
-    fn note_edit(&mut self, payload: &Payload) {
-        let (input, response) = (&payload.input, &payload.response);
-        let names = ["file_path", "filePath", "notebook_path"];
-        let path =
-            [input, response].into_iter().map(|from| field(from, &names)).find(|path| !path.is_empty());
-        let Some(path) = path else { return };
-        self.forget(path);
-        let whole = field(input, &["content"]);
-        let (old, new) = (field(input, &["old_string"]), field(input, &["new_string"]));
-        let original = field(response, &["originalFile"]);
-        let everywhere = input.get("replace_all").and_then(Value::as_bool).unwrap_or_default();
-        if !whole.is_empty() {
-            self.note(path, 0, whole);
-        } else if !old.is_empty() && original.contains(old) {
-            let edited = if everywhere { original.replace(old, new) } else { original.replacen(old, new, 1) };
-            self.note(path, 0, &edited);
-        }
-    }
-
-    fn note(&mut self, path: &str, start: usize, content: &str) -> bool {
-        if content.contains("[claude-mem: ") {
-            return false;
-        }
-        let hashes: Vec<u32> = content.split('\n').map(line_hash).collect();
-        if start.saturating_add(hashes.len()) > MOST_SEEN_LINES {
-            return false;
-        }
-        self.clock += 1;
-        let file = self.files.entry(path.to_owned()).or_default();
-        file.used = self.clock;
-        let known = file.hashes.get(start..start + hashes.len()).is_some_and(|known| known == hashes);
-        if !known {
-            let before = file.hashes.len();
-            file.hashes.resize(before.max(start + hashes.len()), 0);
-            file.hashes[start..start + hashes.len()].copy_from_slice(&hashes);
-            self.lines += file.hashes.len() - before;
-            self.forget_oldest();
-        }
-        known
-    }
-
-    fn forget(&mut self, path: &str) {
-        if let Some(file) = self.files.remove(path) {
-            self.lines -= file.hashes.len();
-        }
-    }
-
-    fn forget_oldest(&mut self) {
-        while self.lines > MOST_SEEN_LINES {
-            let oldest = self.files.iter().min_by_key(|(_, file)| file.used).map(|(path, _)| path.clone());
-            let Some(path) = oldest else { return };
-            self.forget(&path);
-        }
-    }
-}
-
-/// Never 0, which means "not seen".
-fn line_hash(line: &str) -> u32 {
-    let hash = xxhash_rust::xxh3::xxh3_64(line.trim_end_matches('\r').as_bytes());
-    (u32::try_from(hash >> 32).unwrap_or(1)).max(1)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -382,21 +285,6 @@ mod tests {
         let write = event("Write", json!({"file_path": "/w", "content": "new"}), json!({"type": "create"}));
         assert_eq!(judge(&write), Verdict::Keep);
         assert_eq!(judge(&reading("/w", 1, "new")), Verdict::Routine("read before, unchanged"));
-    }
-
-    #[test]
-    fn what_is_remembered_is_bounded_and_the_oldest_goes_first() {
-        let mut seen = SeenFiles::default();
-        let text = "line\n".repeat(20_000);
-        for path in ["/1", "/2", "/3", "/4"] {
-            judge(&reading(path, 1, &text), Verbosity::Normal, &mut seen);
-        }
-        assert!(seen.lines <= MOST_SEEN_LINES);
-        assert_eq!(
-            judge(&reading("/4", 1, &text), Verbosity::Normal, &mut seen),
-            Verdict::Routine("read before, unchanged")
-        );
-        assert_eq!(judge(&reading("/1", 1, &text), Verbosity::Normal, &mut seen), Verdict::Keep);
     }
 
     #[test]

@@ -43,4 +43,30 @@ impl Turn {
         let prompt = self.prompt.as_deref()?.trim();
         (!prompt.is_empty() && !prompt.starts_with("<task-notification>")).then_some(prompt)
     }
+
+    /// How the assistant closed, in its own words: where the API failed, the client puts the error in their place.
+    pub fn closing(&self) -> Option<&str> {
+        let message = self.last_assistant_message.as_deref()?.trim();
+        (!message.is_empty() && !message.starts_with("API Error")).then_some(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_people_and_the_assistant_are_taken_at_their_word() {
+        let turn = |prompt: &str, message: &str| Turn {
+            prompt: Some(prompt.to_owned()),
+            last_assistant_message: Some(message.to_owned()),
+            ..Turn::default()
+        };
+        let words = turn(" fix it ", "Done.\n");
+        assert_eq!((words.request(), words.closing()), (Some("fix it"), Some("Done.")));
+        let others = turn("<task-notification>\n<task-id>b</task-id>", "API Error: Request rejected (429)");
+        assert_eq!((others.request(), others.closing()), (None, None));
+        let blank = turn("  ", "");
+        assert_eq!((blank.request(), blank.closing()), (None, None));
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! The worker and the hook build the same text with the same code; the same database and minute give the same bytes.
 
-mod age;
+pub mod age;
 mod line;
 
 use rusqlite::Connection;

@@ -4,41 +4,48 @@ use std::io::{self, Write};
 
 use crate::config::Config;
 use crate::context::{self, Request};
-use crate::model::{Event, EventBody, Millis};
+use crate::model::{Event, EventBody};
 use crate::paths::Home;
 use crate::store;
 use crate::wire::{HookOutput, HookSpecificOutput, MAX_CONTEXT_UNITS};
 
-/// Prints the context for the session that `event` starts, or nothing if there is none to give.
+/// Prints the context for the session that `event` starts, and what the user is to be told; nothing if there is neither.
 pub fn print(
     home: &Home,
     config: &Config,
     event: &Event,
-    now: Millis,
+    notice: Option<&str>,
     mut output: impl Write,
 ) -> io::Result<()> {
-    let (Some(session), EventBody::Start { source }) = (&event.session, &event.body) else { return Ok(()) };
-    if !is_wanted(config, source.as_deref()) {
+    let context = context_for(home, config, event).unwrap_or_default();
+    if context.is_empty() && notice.is_none() {
         return Ok(());
     }
-    let Ok(database) = store::open_to_read(home, config.hook.busy_ms) else { return Ok(()) };
+    let answer = HookOutput {
+        hook_specific_output: (!context.is_empty()).then(|| HookSpecificOutput {
+            hook_event_name: "SessionStart",
+            additional_context: within_units(&context, MAX_CONTEXT_UNITS),
+        }),
+        system_message: notice,
+    };
+    serde_json::to_writer(&mut output, &answer)?;
+    output.flush()
+}
+
+fn context_for(home: &Home, config: &Config, event: &Event) -> Option<String> {
+    let (Some(session), EventBody::Start { source }) = (&event.session, &event.body) else { return None };
+    if !is_wanted(config, source.as_deref()) {
+        return None;
+    }
+    let database = store::open_to_read(home, config.hook.busy_ms).ok()?;
     let request = Request {
         project: &session.project,
         project_path: &session.project_path,
         session_id: session.id.as_str(),
-        now,
+        now: event.at,
         budget: usize::try_from(config.context.budget).unwrap_or(usize::MAX),
     };
-    let context = context::build(&database, &request);
-    if context.text.is_empty() {
-        return Ok(());
-    }
-    let additional_context = within_units(&context.text, MAX_CONTEXT_UNITS);
-    let answer = HookOutput {
-        hook_specific_output: HookSpecificOutput { hook_event_name: "SessionStart", additional_context },
-    };
-    serde_json::to_writer(&mut output, &answer)?;
-    output.flush()
+    Some(context::build(&database, &request).text)
 }
 
 /// A source that we do not know is a new way to start, and wants its context like any other.

@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::config::{Config, Environment, Problem};
-use crate::model::{Event, Millis};
+use crate::model::{Event, EventBody, Millis};
 use crate::paths::Home;
 use crate::spool;
 use crate::store::{self, StoreError};
@@ -90,9 +90,11 @@ pub fn run(
     let stored = keep(&home, &config, environment, &event, &problems);
     nudge::send(&home);
     if verb == Verb::Context {
-        context::print(&home, &config, &event, now, output)?;
+        let notice = stored.as_ref().ok().and_then(Option::as_deref);
+        context::print(&home, &config, &event, notice, output)?;
     }
-    stored.map_err(Into::into)
+    stored?;
+    Ok(())
 }
 
 /// The event that a payload makes, for whoever takes payloads in by another way than a hook's stdin. None if the user does
@@ -108,22 +110,32 @@ pub fn accept(
     event::accept(verb, &Input { bytes: payload, raw_bytes }, now, config, environment)
 }
 
-/// Puts the event into the database, else into the spool, else counts it as dropped.
+/// Tells the worker to look at the queue, if there is one.
+pub fn nudge(home: &Home) {
+    nudge::send(home);
+}
+
+/// Puts the event into the database, else into the spool, else counts it as dropped. Brings back what the user is to be
+/// told, if this is the moment for it.
 fn keep(
     home: &Home,
     config: &Config,
     environment: &Environment,
     event: &Event,
     problems: &[Problem],
-) -> Result<(), Lost> {
+) -> Result<Option<String>, Lost> {
     let stored = store::open_for_hook(home, config.hook.busy_ms).and_then(|mut database| {
         store::record(&mut database, event)?;
         note_problems(&database, problems, event.at);
-        Ok(())
+        let tells = matches!(event.body, EventBody::Start { .. });
+        Ok(if tells { store::take_notice(&database).unwrap_or_default() } else { None })
     });
-    let Err(store) = stored else { return Ok(()) };
+    let store = match stored {
+        Ok(notice) => return Ok(notice),
+        Err(error) => error,
+    };
     let spooled = home.prepare().map_err(io::Error::other).and_then(|()| spool::write(home, event));
-    spooled.map_err(|spool| {
+    spooled.map(|()| None).map_err(|spool| {
         let lost = Lost { store, spool };
         spool::count_dropped(Some(home), environment, event.at, &lost.to_string());
         lost

@@ -1,113 +1,50 @@
 //! Takes secrets out of text: keys, tokens, passwords, private keys.
 //!
-//! Owns the rules of `config/redact.toml` and how they are run, in time linear in the text. It must not know where a
-//! text comes from or where it goes; plain text, JSON, and JSON within JSON are all just text here.
+//! Owns the rules of `config/redact.toml` and the order in which they run, in time linear in the text. It must not know
+//! where a text comes from or where it goes; plain text, JSON, and JSON within JSON are all just text here.
 
+mod judge;
 mod key_block;
+mod names;
+mod rule;
 mod value;
 
 use std::borrow::Cow;
-use std::ops::Range;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
-use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
 use super::Redacted;
-use value::Trust;
+use rule::{Rule, Written};
 
 /// How every replacement begins. What is already a replacement is never replaced again.
 const MARK: &str = "[redacted:";
 
-/// Removes secrets. Free to make and to copy: all share the compiled-in rules.
-#[derive(Debug, Clone, Copy)]
-pub struct Redactor {
-    rules: &'static Rules,
-}
-
-impl Default for Redactor {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+/// Removes secrets. Free to make and to copy: all share the compiled-in rules, which are loaded when a first text comes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Redactor(());
 
 impl Redactor {
     /// With the rules of `config/redact.toml`.
     pub fn new() -> Self {
-        static RULES: LazyLock<Rules> = LazyLock::new(Rules::compiled_in);
-        Self { rules: &RULES }
+        Self(())
     }
 
     /// The text without its secrets. Redacting again changes nothing.
     pub fn redact(&self, text: &str) -> Redacted {
-        Redacted(self.rules.redact(text))
+        static RULES: LazyLock<Rules> = LazyLock::new(Rules::compiled_in);
+        Redacted(RULES.redact(text))
     }
-}
-
-/// A rule as the file has it; its examples are for the tests.
-#[derive(Debug, Deserialize)]
-struct Written {
-    anchors: Vec<String>,
-    pattern: String,
-    replacement: String,
-    follow: Option<Follow>,
-    #[serde(default)]
-    trust: Trust,
-    #[serde(default)]
-    whole_word: bool,
-    requires: Option<String>,
-    unless: Option<String>,
-}
-
-/// What stands behind the pattern and belongs to the secret.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Follow {
-    Value,
-    KeyBlock,
 }
 
 #[derive(Debug)]
 struct Rules {
-    /// Finds all anchors in one pass.
+    /// Finds the anchors of all rules in one pass.
     anchors: AhoCorasick,
-    /// The rule of each anchor.
-    owners: Vec<usize>,
+    /// The rule of each anchor, and the anchor itself if its case matters.
+    owners: Vec<(usize, Option<String>)>,
     rules: Vec<Rule>,
-}
-
-#[derive(Debug)]
-struct Rule {
-    written: Written,
-    pattern: Pattern,
-    requires: Option<Pattern>,
-    unless: Option<Pattern>,
-}
-
-/// A pattern that is compiled when a text first needs it: most texts need none, and the worker stays small.
-#[derive(Debug)]
-struct Pattern {
-    source: String,
-    compiled: OnceLock<Regex>,
-}
-
-impl Pattern {
-    fn new(source: String) -> Self {
-        Self { source, compiled: OnceLock::new() }
-    }
-
-    #[allow(clippy::expect_used, reason = "the patterns are compiled in, and a test compiles each")]
-    fn regex(&self) -> &Regex {
-        /// What a search may keep in memory; enough that no example text makes it start over.
-        const CACHE_BYTES: usize = 128 << 10;
-        self.compiled.get_or_init(|| {
-            RegexBuilder::new(&self.source)
-                .dfa_size_limit(CACHE_BYTES)
-                .build()
-                .expect("the compiled-in patterns are valid")
-        })
-    }
 }
 
 impl Rules {
@@ -117,31 +54,33 @@ impl Rules {
         struct File {
             rule: Vec<Written>,
         }
-        let file: File =
-            toml::from_str(include_str!("../../config/redact.toml")).expect("the rules are valid TOML");
-        let anchored =
-            |(index, rule): (usize, &Written)| rule.anchors.iter().map(move |_| index).collect::<Vec<_>>();
-        let owners = file.rule.iter().enumerate().flat_map(anchored).collect();
-        let anchors = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .kind(Some(AhoCorasickKind::DFA))
-            .build(file.rule.iter().flat_map(|rule| &rule.anchors))
-            .expect("a few short words always fit");
+        let text = include_str!("../../config/redact.toml");
+        let file: File = toml::from_str(text).expect("the rules are valid TOML");
+        let has_capitals = |anchor: &String| anchor.bytes().any(|byte| byte.is_ascii_uppercase());
+        let mut owners = Vec::new();
+        for (index, rule) in file.rule.iter().enumerate() {
+            owners
+                .extend(rule.anchors.iter().map(|anchor| (index, Some(anchor.clone()).filter(has_capitals))));
+        }
+        let anchors = finder_of(file.rule.iter().flat_map(|rule| &rule.anchors));
         Self { anchors, owners, rules: file.rule.into_iter().map(Rule::new).collect() }
     }
 
     fn redact(&self, text: &str) -> String {
-        /// One pass finds everything; a second finds nothing more, but where secrets touch each other.
+        /// The first pass finds what there is. Only where secrets touch each other does a second find more.
         const MOST_PASSES: usize = 4;
         let relevant = self.relevant(text);
         let mut text = Cow::Borrowed(text);
         for _ in 0..MOST_PASSES {
-            match relevant
-                .iter()
-                .fold(None, |done, rule| rule.apply(done.as_deref().unwrap_or(&text)).or(done))
-            {
-                Some(redacted) => text = Cow::Owned(redacted),
-                None => break,
+            let mut changed = false;
+            for rule in &relevant {
+                if let Some(redacted) = rule.apply(&text) {
+                    text = Cow::Owned(redacted);
+                    changed = true;
+                }
+            }
+            if !changed {
+                break;
             }
         }
         text.into_owned()
@@ -151,97 +90,22 @@ impl Rules {
     fn relevant(&self, text: &str) -> Vec<&Rule> {
         let mut seen = vec![false; self.rules.len()];
         for found in self.anchors.find_overlapping_iter(text) {
-            seen[self.owners[found.pattern().as_usize()]] = true;
+            let (rule, anchor) = &self.owners[found.pattern()];
+            let is_it = |anchor: &String| anchor.as_bytes() == &text.as_bytes()[found.range()];
+            seen[*rule] |= anchor.as_ref().is_none_or(is_it);
         }
         self.rules.iter().zip(seen).filter_map(|(rule, seen)| seen.then_some(rule)).collect()
     }
 }
 
-impl Rule {
-    fn new(written: Written) -> Self {
-        Self {
-            pattern: Pattern::new(written.pattern.clone()),
-            requires: written.requires.clone().map(Pattern::new),
-            unless: written.unless.clone().map(Pattern::new),
-            written,
-        }
-    }
-
-    /// The text without this rule's secrets; `None` if there are none.
-    fn apply(&self, text: &str) -> Option<String> {
-        if self.requires.as_ref().is_some_and(|needed| !needed.regex().is_match(text)) {
-            return None;
-        }
-        let regex = self.pattern.regex();
-        let mut places = regex.capture_locations();
-        let (mut redacted, mut copied, mut from) = (String::new(), 0, 0);
-        while let Some(found) = self.find(&mut places, text, from) {
-            from = found.end();
-            let Some(secret) = self.secret(text, &places, found.range()) else { continue };
-            redacted.push_str(&text[copied..secret.start]);
-            redacted.push_str(&self.written.replacement);
-            copied = secret.end;
-            from = from.max(copied);
-        }
-        if copied == 0 {
-            return None;
-        }
-        redacted.push_str(&text[copied..]);
-        Some(redacted)
-    }
-
-    fn find<'t>(
-        &self,
-        places: &mut regex::CaptureLocations,
-        text: &'t str,
-        from: usize,
-    ) -> Option<regex::Match<'t>> {
-        let regex = self.pattern.regex();
-        if places.len() == 1 { regex.find_at(text, from) } else { regex.captures_read_at(places, text, from) }
-    }
-
-    /// What of a match is to be replaced, if it is one.
-    fn secret(
-        &self,
-        text: &str,
-        places: &regex::CaptureLocations,
-        found: Range<usize>,
-    ) -> Option<Range<usize>> {
-        if self.written.whole_word && continues_a_word(text, found.start) {
-            return None;
-        }
-        if self.unless.as_ref().is_some_and(|not| not.regex().is_match(&text[found.clone()])) {
-            return None;
-        }
-        let secret = match self.written.follow {
-            Some(Follow::Value) => value::secret_after(text, found, self.written.trust)?,
-            Some(Follow::KeyBlock) => found.start..key_block::end(text, found.end)?,
-            None => {
-                (1..places.len()).find_map(|group| places.get(group)).map_or(found, |(start, end)| start..end)
-            }
-        };
-        (!is_replacement(&text[secret.clone()])).then_some(secret)
-    }
-}
-
-fn is_replacement(text: &str) -> bool {
-    text.strip_prefix(MARK).and_then(|rest| rest.strip_suffix(']')).is_some_and(|name| !name.contains(']'))
-}
-
-/// Whether the byte before `start` is of the same word: not so after an escaped line break (`\nsk-…` in JSON) or a
-/// terminal's colour (`ESC[32msk-…`).
-fn continues_a_word(text: &str, start: usize) -> bool {
-    let before = &text.as_bytes()[..start];
-    match before {
-        [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f'] => false,
-        [rest @ .., b'm'] => {
-            let digits =
-                rest.iter().rev().take(12).take_while(|byte| matches!(byte, b'0'..=b'9' | b';')).count();
-            rest.get(..rest.len() - digits).and_then(<[u8]>::last) != Some(&b'[')
-        }
-        [.., last] => last.is_ascii_alphanumeric() || *last == b'_',
-        [] => false,
-    }
+/// Finds words in any case.
+#[allow(clippy::expect_used, reason = "the words are compiled in, and a test builds all finders")]
+fn finder_of<'w>(words: impl IntoIterator<Item = &'w String>) -> AhoCorasick {
+    AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .kind(Some(AhoCorasickKind::DFA))
+        .build(words)
+        .expect("a few short words always fit")
 }
 
 #[cfg(test)]

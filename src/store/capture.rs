@@ -180,3 +180,12 @@ pub fn note_ignored_setting(database: &Connection, problem: &str, now: Millis) -
     }
     Ok(())
 }
+
+/// A message that the worker left for the user, given out once.
+pub fn take_notice(database: &Connection) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT id, data ->> 'message' FROM event_log WHERE event_type = 'notice' ORDER BY created_at LIMIT 1";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get(1)?));
+    let Some((id, message)) = database.prepare(sql)?.query_row([], read).optional()? else { return Ok(None) };
+    database.execute("UPDATE event_log SET event_type = 'notice_told' WHERE id = ?1", [id])?;
+    Ok(message)
+}

@@ -43,6 +43,19 @@ pub fn log(database: &Connection, entry: &LogEntry, now: Millis) -> Result<(), S
     Ok(())
 }
 
+/// Leaves a message for the user, who sees it when the next session starts. The same one only once a day.
+pub fn notice(database: &Connection, message: &str, now: Millis) -> Result<(), StoreError> {
+    const DAY: Millis = 24 * 60 * 60_000;
+    let sql = "INSERT INTO event_log (event_type, data, created_at)
+               SELECT 'notice', json_object('message', ?1), ?2
+               WHERE NOT EXISTS (SELECT 1 FROM event_log WHERE event_type IN ('notice', 'notice_told')
+                                 AND created_at > ?2 - ?3 AND data ->> 'message' = ?1)";
+    if database.prepare_cached(sql)?.execute(params![message, now, DAY])? > 0 {
+        tracing::warn!("{message}");
+    }
+    Ok(())
+}
+
 /// What was spent since then.
 pub fn spent_since(database: &Connection, since: Millis) -> Result<f64, StoreError> {
     let sql = "SELECT coalesce(sum(cost_usd), 0.0) FROM event_log WHERE event_type = 'llm_call' AND created_at >= ?1";

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::StoreError;
-use super::log::{LogEntry, log};
+use super::log::{self, LogEntry, log};
 use super::queue::{self, Ending};
 use crate::model::{Millis, ObservationDraft, SessionId, SummaryDraft};
 
@@ -52,6 +52,8 @@ pub struct Settlement {
     pub origin: Origin,
     /// What is to be logged about it.
     pub log: Vec<LogEntry>,
+    /// What the user is to be told, once a day.
+    pub notice: Option<String>,
     /// The present.
     pub now: Millis,
 }
@@ -81,6 +83,9 @@ pub fn settle(database: &mut Connection, settlement: &Settlement) -> Result<bool
     }
     for entry in &settlement.log {
         log(&transaction, entry, settlement.now)?;
+    }
+    if let Some(notice) = &settlement.notice {
+        log::notice(&transaction, notice, settlement.now)?;
     }
     transaction.commit()?;
     Ok(true)
@@ -203,6 +208,17 @@ pub fn recent_titles(
                WHERE session_id = ?1 AND title IS NOT NULL AND deleted_at IS NULL ORDER BY id DESC LIMIT ?2) ORDER BY id";
     let mut statement = database.prepare_cached(sql)?;
     let rows = statement.query_map(params![session.as_str(), limit], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Title and summary of what was made of these events.
+pub fn observed_from(database: &Connection, events: &[i64]) -> Result<Vec<(String, String)>, StoreError> {
+    let sql = "SELECT coalesce(title, ''), coalesce(summary, '') FROM observations
+               WHERE deleted_at IS NULL AND id IN (SELECT observation_id FROM observation_sources
+                                                   WHERE queue_id IN (SELECT value FROM json_each(?1)))
+               ORDER BY id";
+    let mut statement = database.prepare_cached(sql)?;
+    let rows = statement.query_map([queue::json_ids(events)], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 

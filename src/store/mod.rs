@@ -11,6 +11,8 @@ pub mod memory;
 mod pool;
 #[cfg(feature = "service")]
 pub mod queue;
+#[cfg(feature = "service")]
+pub mod queue_admin;
 mod schema;
 #[cfg(feature = "service")]
 pub mod search;
@@ -23,7 +25,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
-pub use capture::{Recorded, note_ignored_setting, record};
+pub use capture::{Recorded, note_ignored_setting, record, take_notice};
 #[cfg(feature = "service")]
 pub use pool::{Readers, open_for_worker, open_readers};
 pub use schema::{CURRENT as SCHEMA_VERSION, Version};

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::StoreError;
+use super::log::{LogEntry, log};
 use crate::model::{Millis, SessionId};
 
 /// What decides whether a session's rows are ready to be worked on.
@@ -234,11 +235,16 @@ pub(super) fn json_ids(ids: &[i64]) -> String {
     serde_json::to_string(ids).unwrap_or_default()
 }
 
+/// What stands in `last_error` of a row that a model may do better on another day.
+pub const BEYOND_CEILING: &str = "the daily ceiling was reached: done without a model";
+
 /// How a row ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// Its results are stored.
     Done,
+    /// The same, but by rules, because a model would have cost too much that day.
+    DoneBeyondCeiling,
     /// It was not worth a model's time; why.
     Skipped(String),
 }
@@ -257,7 +263,8 @@ pub(super) fn finish(
     for (id, ending) in endings {
         let (status, reason) = match ending {
             Ending::Done => ("done", None),
-            Ending::Skipped(reason) => ("skipped", Some(reason)),
+            Ending::DoneBeyondCeiling => ("done", Some(BEYOND_CEILING)),
+            Ending::Skipped(reason) => ("skipped", Some(reason.as_str())),
         };
         if statement.execute(params![id, status, reason, now])? == 0 {
             return Ok(false);
@@ -266,14 +273,16 @@ pub(super) fn finish(
     Ok(true)
 }
 
-/// Notes a failure of the items themselves: another attempt later, or the end of it.
+/// Notes a failure of the items themselves, and what it cost: another attempt later, or the end of it.
 pub fn fail(
     database: &mut Connection,
     ids: &[i64],
     error: &str,
     max_attempts: u64,
+    entries: &[LogEntry],
     now: Millis,
 ) -> Result<(), StoreError> {
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let sql = "UPDATE pending_queue SET
                  attempts = attempts + 1, last_error = ?2, claimed_at = NULL,
                  status = iif(attempts + 1 >= ?3, 'error', 'raw'),
@@ -281,8 +290,11 @@ pub fn fail(
                  next_attempt_at = iif(attempts + 1 >= ?3, NULL, ?4 + (5000 << min(attempts, 6)))
                WHERE id IN (SELECT value FROM json_each(?1)) AND status = 'processing'";
     let max_attempts = i64::try_from(max_attempts).unwrap_or(i64::MAX);
-    database.prepare_cached(sql)?.execute(params![json_ids(ids), error, max_attempts, now])?;
-    Ok(())
+    transaction.prepare_cached(sql)?.execute(params![json_ids(ids), error, max_attempts, now])?;
+    for entry in entries {
+        log(&transaction, entry, now)?;
+    }
+    Ok(transaction.commit()?)
 }
 
 /// Gives claimed rows back at no attempt.

@@ -114,7 +114,8 @@ fn backup_before(
     Ok(copy)
 }
 
-#[cfg(all(test, feature = "service"))]
+#[cfg(feature = "service")]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::llm::budget::Day;
 use crate::model::Millis;
 
 /// Milliseconds since 1970.
@@ -12,8 +13,5 @@ pub fn now() -> Millis {
 
 /// When the user's day began.
 pub fn day_start(now: Millis) -> Millis {
-    let start = jiff::Timestamp::from_millisecond(now)
-        .ok()
-        .and_then(|moment| moment.to_zoned(jiff::tz::TimeZone::system()).start_of_day().ok());
-    start.map_or(now, |day| day.timestamp().as_millisecond())
+    Day::local(now).start
 }

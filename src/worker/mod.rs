@@ -1,10 +1,11 @@
 //! The service: a long-lived worker behind two sockets, which turns the queue into memory.
 //!
 //! It degrades rather than exits: whatever is wrong with the settings or the database is said in `/api/health` and the
-//! journal, and tried again until it is repaired. What it does while it is well is in [`processor`].
+//! journal, and tried again until it is repaired. What it does while it is well is in `processor`.
 
 pub mod activation;
-mod clock;
+pub mod clock;
+mod compressor;
 mod database;
 mod http;
 #[cfg(target_os = "macos")]
@@ -32,6 +33,7 @@ use crate::config::{Config, ConfigError, Environment};
 use crate::paths::Home;
 use crate::store::{self, StoreError};
 use activation::{Origin, Sockets};
+use compressor::Compressor;
 use database::Writer;
 use state::{Running, Shared};
 use supervise::Supervisor;
@@ -153,6 +155,7 @@ impl Running {
         let opened = opened.await.unwrap_or(Err(StoreError::Gone));
         let (writer, readers) = opened.map_err(|source| Trouble::Store { path: path.clone(), source })?;
         let identity = state::FileIdentity::of(&path);
-        Ok(Self::new(config, Writer::start(writer)?, readers, identity))
+        let compressor = Compressor::new(shared, &config);
+        Ok(Self::new(config, Writer::start(writer)?, readers, identity, compressor))
     }
 }

@@ -1,5 +1,5 @@
 //! From claimed rows to a settlement: what is routine is skipped, the rest becomes observations; a marker closes the
-//! turn with a summary.
+//! turn with a summary. By a model where there is one and the day's ceiling allows it, else by rules.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,14 +7,19 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::clock;
+use super::compressor::{Asked, Plan, when_mended, with_response};
 use super::state::Running;
 use super::transcript;
+use crate::compress::parse::{self, SummaryAnswer};
+use crate::compress::prompt::{self, Noted};
 use crate::compress::routine::{SeenFiles, Verdict, judge};
 use crate::compress::turn::{Turn, TurnEvent};
 use crate::compress::{local, redacted};
+use crate::llm::Llm;
+use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::log::LogEntry;
-use crate::store::memory::{NewObservation, Origin, Settlement};
+use crate::store::memory::{self, NewObservation, Origin, Settlement};
 use crate::store::queue::{self, Ending, Kind, QueueRow, Work};
 use crate::store::sessions::{TurnPlace, turn_place};
 
@@ -23,29 +28,32 @@ use crate::store::sessions::{TurnPlace, turn_place};
 pub enum Outcome {
     /// This is to be stored.
     Settled(Box<Settlement>),
-    /// The rows themselves are at fault.
-    Failed(String),
+    /// The rows themselves are at fault: why, and what the attempt cost.
+    Failed(String, Vec<LogEntry>),
+    /// Nothing is wrong with the rows; not before this time.
+    Postponed(Millis),
 }
 
 /// The most events that a summary looks back at.
 const MOST_EVENTS_OF_A_TURN: u32 = 200;
+/// The most titles of earlier observations that a model is told.
+const EARLIER_TITLES: u32 = 10;
 
 /// Makes memory of claimed rows.
 pub async fn observe(running: &Arc<Running>, work: Work) -> Result<Outcome, StoreError> {
     let Some(first) = work.rows.first() else {
-        return Ok(Outcome::Failed("nothing was claimed".into()));
+        return Ok(Outcome::Failed("nothing was claimed".into(), Vec::new()));
     };
     let (session, number) = (work.session.clone(), first.prompt_number);
     let place = running.read(move |database| turn_place(database, &session, number)).await?;
-    let settlement = match first.kind {
-        Kind::Observation => events(running, work, place).await?,
-        Kind::Summarize | Kind::Flush => close_turn(running, work, place).await?,
-    };
-    Ok(Outcome::Settled(Box::new(settlement)))
+    match first.kind {
+        Kind::Observation => observe_events(running, work, place).await,
+        Kind::Summarize | Kind::Flush => close_turn(running, work, place).await,
+    }
 }
 
 /// Observations of a batch of events.
-async fn events(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<Settlement, StoreError> {
+async fn observe_events(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<Outcome, StoreError> {
     let mut settlement = begin(&work);
     let (session, last) = (work.session.clone(), work.rows.last().map_or(0, |row| row.id));
     let verbosity = running.config.compress.verbosity;
@@ -64,41 +72,155 @@ async fn events(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<
         }
     });
     if kept.is_empty() {
-        return Ok(settlement);
+        return Ok(settled(settlement));
     }
     let marker = running.read(move |database| queue::closing_payload(database, &session, last)).await?;
     let closing = closing_message(marker.as_deref()).await;
-    let turn = turn(place, closing, kept);
+    let turn = Arc::new(turn(place, closing, kept));
+    let outcome = match running.compressor.plan() {
+        Plan::Wait => return Ok(Outcome::Postponed(when_mended())),
+        Plan::Local => observe_by_rules(settlement, turn).await,
+        Plan::Model(llm) => match ask_for_observations(running, &llm, &settlement, &turn).await? {
+            Asked::Postponed(time) => return Ok(Outcome::Postponed(time)),
+            Asked::Failed(message, entry) => {
+                return Ok(Outcome::Failed(message, entry.into_iter().collect()));
+            }
+            Asked::OverCeiling => observe_by_rules(beyond_ceiling(running, settlement), turn).await,
+            Asked::Answered(response, origin, entry) => match parse::observations(&response.text) {
+                Ok(drafts) => {
+                    settlement.observations =
+                        drafts.into_iter().map(|draft| of_whole_turn(draft, &turn)).collect();
+                    settlement.origin = origin;
+                    settlement.log.push(entry);
+                    settlement
+                }
+                Err(unusable) => {
+                    let message = with_response(&unusable.reason, Some(&response.text));
+                    return Ok(Outcome::Failed(message, vec![entry]));
+                }
+            },
+        },
+    };
+    Ok(settled(with_entry(outcome)))
+}
+
+async fn ask_for_observations(
+    running: &Arc<Running>,
+    llm: &Llm,
+    settlement: &Settlement,
+    turn: &Arc<Turn>,
+) -> Result<Asked, StoreError> {
+    let session = settlement.session.clone();
+    let earlier =
+        running.read(move |database| memory::recent_titles(database, &session, EARLIER_TITLES)).await?;
+    let (turn, settings) = (turn.clone(), running.config.compress.clone());
+    let request = blocking(move || Some(prompt::for_observations(&turn, &earlier, &settings))).await;
+    match request {
+        Some(request) => running.compressor.ask(running, llm, &settlement.session, request).await,
+        None => Ok(Asked::Failed("no request could be made of it".into(), None)),
+    }
+}
+
+async fn observe_by_rules(mut settlement: Settlement, turn: Arc<Turn>) -> Settlement {
     settlement.observations = blocking(move || observe_locally(&turn)).await;
     settlement.origin = local_origin();
-    settlement.log.push(LogEntry {
-        event_type: "observed",
-        session: Some(settlement.session.clone()),
-        data: json!({"events": settlement.endings.len(), "observations": settlement.observations.len(), "provider": "local"}),
-        ..LogEntry::default()
-    });
-    Ok(settlement)
+    settlement
+}
+
+/// What the user asked for costs more than the day allows: rules do it, and `queue redo` can repeat it.
+fn beyond_ceiling(running: &Running, mut settlement: Settlement) -> Settlement {
+    for (_, ending) in &mut settlement.endings {
+        if *ending == Ending::Done {
+            *ending = Ending::DoneBeyondCeiling;
+        }
+    }
+    settlement.notice = Some(format!(
+        "claude-mem: today's ceiling of ${:.2} is reached. Events are compressed without a model until tomorrow; \
+         `claude-mem queue redo` repeats them then. The ceiling is cost.max_usd_per_day.",
+        running.config.cost.max_usd_per_day
+    ));
+    settlement
 }
 
 /// A summary of the turn that a marker closes, if there was anything in it.
-async fn close_turn(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<Settlement, StoreError> {
+async fn close_turn(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<Outcome, StoreError> {
     let mut settlement = begin(&work);
     settlement.endings = work.rows.iter().map(|row| (row.id, Ending::Done)).collect();
-    let Some(marker) = work.rows.into_iter().next() else { return Ok(settlement) };
+    let Some(marker) = work.rows.into_iter().next() else { return Ok(settled(settlement)) };
     let (session, before) = (work.session.clone(), marker.id);
-    let rows = running
-        .read(move |database| queue::turn_events(database, &session, before, MOST_EVENTS_OF_A_TURN))
+    let (rows, noted) = running
+        .read(move |database| {
+            let rows = queue::turn_events(database, &session, before, MOST_EVENTS_OF_A_TURN)?;
+            let sources: Vec<i64> = rows.iter().map(|row| row.id).collect();
+            Ok((rows, memory::observed_from(database, &sources)?))
+        })
         .await?;
     let closing = closing_message(marker.payload.as_deref()).await;
     // A marker of a new prompt, or of the end, closes a turn only if nothing has closed it before.
     if rows.is_empty() && (marker.kind == Kind::Flush || (closing.is_none() && place.prompt.is_none())) {
-        return Ok(settlement);
+        return Ok(settled(settlement));
     }
-    let turn = turn(place, closing, rows.into_iter().map(turn_event).collect());
-    let summary = blocking(move || redacted::summary(local::summarize(&turn))).await;
-    settlement.summary = Some(summary);
+    let turn = Arc::new(turn(place, closing, rows.into_iter().map(turn_event).collect()));
+    let summarized = match running.compressor.plan() {
+        Plan::Wait => return Ok(Outcome::Postponed(when_mended())),
+        Plan::Local => summarize_by_rules(settlement, turn).await,
+        Plan::Model(llm) => match ask_for_summary(running, &llm, &settlement, &turn, noted).await? {
+            Asked::Postponed(time) => return Ok(Outcome::Postponed(time)),
+            Asked::Failed(message, entry) => {
+                return Ok(Outcome::Failed(message, entry.into_iter().collect()));
+            }
+            Asked::OverCeiling => summarize_by_rules(beyond_ceiling(running, settlement), turn).await,
+            Asked::Answered(response, origin, entry) => match parse::summary(&response.text) {
+                Ok(answer) => {
+                    settlement.summary = summary_of(answer, &turn);
+                    settlement.origin = origin;
+                    settlement.log.push(entry);
+                    settlement
+                }
+                Err(unusable) => {
+                    let message = with_response(&unusable.reason, Some(&response.text));
+                    return Ok(Outcome::Failed(message, vec![entry]));
+                }
+            },
+        },
+    };
+    Ok(settled(summarized))
+}
+
+async fn ask_for_summary(
+    running: &Arc<Running>,
+    llm: &Llm,
+    settlement: &Settlement,
+    turn: &Arc<Turn>,
+    observations: Vec<(String, String)>,
+) -> Result<Asked, StoreError> {
+    let (turn, settings) = (turn.clone(), running.config.compress.clone());
+    let request =
+        blocking(move || Some(prompt::for_summary(&turn, &Noted { observations }, &[], &settings))).await;
+    match request {
+        Some(request) => running.compressor.ask(running, llm, &settlement.session, request).await,
+        None => Ok(Asked::Failed("no request could be made of it".into(), None)),
+    }
+}
+
+async fn summarize_by_rules(mut settlement: Settlement, turn: Arc<Turn>) -> Settlement {
+    settlement.summary = Some(blocking(move || redacted::summary(local::summarize(&turn))).await);
     settlement.origin = local_origin();
-    Ok(settlement)
+    settlement
+}
+
+/// The model's summary; which files were touched the events know better.
+fn summary_of(answer: SummaryAnswer, turn: &Turn) -> Option<crate::model::SummaryDraft> {
+    let SummaryAnswer::Summary(mut draft) = answer else { return None };
+    let by_rules = local::summarize(turn);
+    draft.files_read = by_rules.files_read;
+    draft.files_edited = by_rules.files_edited;
+    draft.request = draft.request.or(by_rules.request);
+    Some(redacted::summary(draft))
+}
+
+fn settled(settlement: Settlement) -> Outcome {
+    Outcome::Settled(Box::new(settlement))
 }
 
 fn begin(work: &Work) -> Settlement {
@@ -111,6 +233,17 @@ fn begin(work: &Work) -> Settlement {
     }
 }
 
+fn with_entry(mut settlement: Settlement) -> Settlement {
+    settlement.log.push(LogEntry {
+        event_type: "observed",
+        session: Some(settlement.session.clone()),
+        data: json!({"events": settlement.endings.len(), "observations": settlement.observations.len(),
+                     "provider": settlement.origin.provider}),
+        ..LogEntry::default()
+    });
+    settlement
+}
+
 fn observe_locally(turn: &Turn) -> Vec<NewObservation> {
     let made = local::observe(turn).into_iter();
     made.map(|observation| NewObservation {
@@ -120,6 +253,17 @@ fn observe_locally(turn: &Turn) -> Vec<NewObservation> {
         sources: observation.sources,
     })
     .collect()
+}
+
+/// A model saw the whole batch, and does not say which part of it an observation came from.
+fn of_whole_turn(draft: crate::model::ObservationDraft, turn: &Turn) -> NewObservation {
+    let sources: Vec<i64> = turn.events.iter().map(|event| event.id).collect();
+    NewObservation {
+        raw_bytes: raw_bytes(turn, &sources),
+        agent_type: shared_agent(turn, &sources),
+        draft: redacted::observation(draft),
+        sources,
+    }
 }
 
 fn raw_bytes(turn: &Turn, sources: &[i64]) -> i64 {

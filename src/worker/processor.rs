@@ -47,6 +47,7 @@ pub async fn run(
         under_way: HashMap::new(),
         tasks: JoinSet::new(),
         last: None,
+        hold_until: None,
         upkeep: upkeep::Schedule::default(),
     };
     let ended = processor.live(signals, supervisor).await;
@@ -59,9 +60,11 @@ struct Processor {
     running: Arc<Running>,
     /// Claimed rows by session, and since when.
     under_way: HashMap<SessionId, (Vec<i64>, Instant)>,
-    tasks: JoinSet<(SessionId, Result<(), StoreError>)>,
+    tasks: JoinSet<(SessionId, Result<Settled, StoreError>)>,
     /// The session that had its turn last.
     last: Option<SessionId>,
+    /// Nothing is claimed before this: the provider is in trouble.
+    hold_until: Option<Millis>,
     upkeep: upkeep::Schedule,
 }
 
@@ -98,6 +101,10 @@ impl Processor {
         }
         spooled::drain(&self.shared.home, &self.running.writer).await?;
         self.upkeep.keep_up(&self.shared, &self.running).await?;
+        if let Some(until) = self.hold_until.filter(|until| *until > clock::now()) {
+            return Ok(Some(until));
+        }
+        self.hold_until = None;
         let concurrency = usize::try_from(self.running.config.worker.concurrency).unwrap_or(usize::MAX);
         while self.under_way.len() < concurrency {
             match self.claim().await? {
@@ -132,12 +139,16 @@ impl Processor {
 
     fn note_finished(
         &mut self,
-        finished: Result<(SessionId, Result<(), StoreError>), tokio::task::JoinError>,
+        finished: Result<(SessionId, Result<Settled, StoreError>), tokio::task::JoinError>,
     ) -> Result<(), StoreError> {
         match finished {
             Ok((session, outcome)) => {
                 self.under_way.remove(&session);
-                outcome
+                if let Settled::NotBefore(time) = outcome? {
+                    self.hold_until = Some(time);
+                    self.running.compressor.look_again(&self.shared, &self.running.config);
+                }
+                Ok(())
             }
             // A panic takes no name with it: start over, which gives every claim back.
             Err(error) => {
@@ -180,22 +191,36 @@ impl Processor {
     }
 }
 
+/// What became of a piece of work.
+#[derive(Debug)]
+enum Settled {
+    /// It is dealt with.
+    Dealt,
+    /// It was given back, and nothing of its kind is worth trying before this.
+    NotBefore(Millis),
+}
+
 /// Makes memory of the work and stores it, or notes why not.
-async fn settle(shared: &Shared, running: &Arc<Running>, work: Work) -> Result<(), StoreError> {
+async fn settle(shared: &Shared, running: &Arc<Running>, work: Work) -> Result<Settled, StoreError> {
     let ids: Vec<i64> = work.rows.iter().map(|row| row.id).collect();
     let outcome = observe::observe(running, work).await?;
     let settlement = match outcome {
         observe::Outcome::Settled(settlement) => *settlement,
-        observe::Outcome::Failed(message) => {
+        observe::Outcome::Postponed(time) => {
+            running.writer.run(move |database| queue::release(database, &ids)).await?;
+            return Ok(Settled::NotBefore(time));
+        }
+        observe::Outcome::Failed(message, entries) => {
             let max_attempts = running.config.queue.max_attempts;
             tracing::warn!(error = message, "an event could not be compressed");
+            let now = clock::now();
             running
                 .writer
-                .run(move |database| queue::fail(database, &ids, &message, max_attempts, clock::now()))
+                .run(move |database| queue::fail(database, &ids, &message, max_attempts, &entries, now))
                 .await?;
             running.forget_counts();
             shared.nudge.notify_one();
-            return Ok(());
+            return Ok(Settled::Dealt);
         }
     };
     let skipped =
@@ -206,7 +231,7 @@ async fn settle(shared: &Shared, running: &Arc<Running>, work: Work) -> Result<(
         running.count_finished(done, skipped);
         shared.note_settled();
     }
-    Ok(())
+    Ok(Settled::Dealt)
 }
 
 /// How long until then, from now.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 
+use super::compressor::Compressor;
 use super::database::{Writer, read};
 use crate::compress::routine::SeenFiles;
 use crate::config::{Config, Environment};
@@ -46,6 +47,8 @@ pub struct Running {
     pub writer: Writer,
     /// Those that read.
     pub readers: Readers,
+    /// Who compresses.
+    pub compressor: Compressor,
     /// The database file that was opened.
     pub file: Option<FileIdentity>,
     finished: Mutex<FinishedCounts>,
@@ -142,14 +145,15 @@ pub struct ProviderHealth {
 }
 
 impl Running {
-    /// Who compresses.
-    pub fn provider(&self) -> ProviderHealth {
-        ProviderHealth { name: "local", breaker: "closed", problem: None }
-    }
-
     /// With nothing counted yet.
-    pub fn new(config: Config, writer: Writer, readers: Readers, file: Option<FileIdentity>) -> Self {
-        Self { config, writer, readers, file, finished: Mutex::default(), seen: Mutex::default() }
+    pub fn new(
+        config: Config,
+        writer: Writer,
+        readers: Readers,
+        file: Option<FileIdentity>,
+        compressor: Compressor,
+    ) -> Self {
+        Self { config, writer, readers, compressor, file, finished: Mutex::default(), seen: Mutex::default() }
     }
 
     /// Does something with what a session has read so far.

@@ -39,7 +39,7 @@ fn events_wired_twice_from_many_processes_are_stored_once_each() {
 /// Every fifth is a prompt; four processes share a session.
 fn event(sandbox: &Sandbox, process: usize, number: usize) -> (&'static str, String) {
     let session = format!("session-{}", process / 4);
-    if number % 5 == 0 {
+    if number.is_multiple_of(5) {
         let payload = serde_json::json!({
             "session_id": session, "cwd": sandbox.path(), "hook_event_name": "UserPromptSubmit",
             "prompt_id": format!("p-{process}-{number}"), "prompt": "continue",

@@ -1,6 +1,7 @@
 //! Drives the real binaries from outside, each test in a home of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, clippy::disallowed_methods)]
 
+mod compression;
 mod endpoint;
 mod hook_bad_input;
 mod hook_links;
@@ -10,3 +11,4 @@ mod hook_storm;
 mod llm;
 mod project_identity;
 mod sandbox;
+mod service;

@@ -39,7 +39,8 @@ impl Language {
         }
     }
 
-    fn separator(self) -> &'static str {
+    /// What stands between a type and its function.
+    pub fn separator(self) -> &'static str {
         if self == Self::Rust { "::" } else { "." }
     }
 }
@@ -82,11 +83,11 @@ pub(super) fn definition(line: &str, language: Language) -> Option<Definition> {
     let line = line.trim();
     match language {
         Language::Rust => rust(line),
-        Language::Python => keyword(line, &["async"], &["def"], &["class"]),
+        Language::Python => keyword(line, "async", "def", "class"),
         Language::Script => script(line),
         Language::Go => go(line),
-        Language::Ruby => keyword(line, &["private"], &["def"], &["class", "module"]),
-        Language::Elixir => keyword(line, &[], &["def", "defp", "defmacro"], &["defmodule"]),
+        Language::Ruby => keyword(line, "private", "def", "class|module"),
+        Language::Elixir => keyword(line, "", "def|defp|defmacro", "defmodule"),
         Language::Shell => shell(line),
         Language::Sql => sql(line),
         Language::Braces => braces(line),
@@ -101,17 +102,18 @@ pub(super) fn enclosing<'l>(
     above: impl Iterator<Item = &'l str>,
     language: Language,
 ) -> Option<Definition> {
-    if language == Language::None {
+    if language == Language::None || indent == 0 {
         return None;
     }
     let mut indent = indent;
     let mut found: Option<Definition> = None;
     // Set where the line that opens a block only ends what began further up: `{`, `) -> T {`.
     let mut continued = false;
-    for line in above.take(MOST_LINES_ABOVE) {
+    for line in above {
         let trimmed = line.trim();
         let here = indent_of(line);
-        if trimmed.is_empty() || here > indent || (here == indent && !continued) {
+        let directive = language == Language::Braces && trimmed.starts_with('#');
+        if trimmed.is_empty() || directive || here > indent || (here == indent && !continued) {
             continue;
         }
         indent = here;
@@ -137,9 +139,6 @@ pub(super) fn enclosing<'l>(
     found
 }
 
-/// How far up a definition is looked for.
-const MOST_LINES_ABOVE: usize = 4_000;
-
 /// Leading blanks of a line; a tab is as deep as four.
 pub(super) fn indent_of(line: &str) -> usize {
     let mut depth = 0;
@@ -161,20 +160,26 @@ fn leading_name(text: &str) -> &str {
 }
 
 /// `[modifier…] keyword name`.
-fn keyword(line: &str, modifiers: &[&str], functions: &[&str], containers: &[&str]) -> Option<Definition> {
+fn keyword(
+    line: &str,
+    modifiers: &'static str,
+    functions: &'static str,
+    containers: &'static str,
+) -> Option<Definition> {
+    let among = |list: &'static str, word: &str| each(list).any(|known| known == word);
     let mut rest = line;
     loop {
         let (word, after) = rest.split_once([' ', '\t'])?;
         let after = after.trim_start();
         let end = after.find(['(', ' ', ':', '<', '[', '{', ',', ';', '\n']).unwrap_or(after.len());
         let name = after[..end].trim_end_matches(['=', ',']);
-        if functions.contains(&word) {
+        if among(functions, word) {
             return Definition::function(name);
         }
-        if containers.contains(&word) {
+        if among(containers, word) {
             return Definition::container(name);
         }
-        if !modifiers.contains(&word) {
+        if !among(modifiers, word) {
             return None;
         }
         rest = after;
@@ -194,8 +199,8 @@ fn rust(line: &str) -> Option<Definition> {
     if let Some(rest) = line.strip_prefix("macro_rules!") {
         return Definition::function(leading_name(rest.trim_start()));
     }
-    let modifiers = ["const", "async", "unsafe", "extern", "\"C\"", "default"];
-    keyword(line, &modifiers, &["fn"], &["struct", "enum", "trait", "mod", "union", "type"])
+    const MODIFIERS: &str = "const|async|unsafe|extern|\"C\"|default";
+    keyword(line, MODIFIERS, "fn", "struct|enum|trait|mod|union|type")
 }
 
 fn after_generics(rest: &str) -> &str {
@@ -225,11 +230,10 @@ fn leading_path(text: &str) -> &str {
 }
 
 fn script(line: &str) -> Option<Definition> {
-    let modifiers = ["export", "default", "async", "declare", "abstract"];
-    let containers = ["class", "interface", "enum", "namespace", "type"];
-    if let Some(found) =
-        keyword(&line.replace("function*", "function"), &modifiers, &["function"], &containers)
-    {
+    const MODIFIERS: &str = "export|default|async|declare|abstract";
+    const CONTAINERS: &str = "class|interface|enum|namespace|type";
+    let plain = line.replace("function*", "function");
+    if let Some(found) = keyword(&plain, MODIFIERS, "function", CONTAINERS) {
         return Some(found);
     }
     let rest = line.strip_prefix("export ").unwrap_or(line).trim_start();
@@ -312,44 +316,10 @@ fn is_statement(word: &str) -> bool {
 }
 
 fn braces(line: &str) -> Option<Definition> {
-    let modifiers = [
-        "public",
-        "private",
-        "protected",
-        "internal",
-        "static",
-        "final",
-        "abstract",
-        "override",
-        "open",
-        "sealed",
-        "data",
-        "inline",
-        "suspend",
-        "export",
-        "local",
-        "partial",
-        "virtual",
-        "async",
-        "mutating",
-        "pub",
-        "fileprivate",
-    ];
-    let containers = [
-        "class",
-        "interface",
-        "struct",
-        "enum",
-        "record",
-        "object",
-        "trait",
-        "protocol",
-        "extension",
-        "namespace",
-    ];
-    if let Some(found) =
-        keyword(line, &modifiers, &["fun", "func", "function", "fn", "def", "sub"], &containers)
-    {
+    const MODIFIERS: &str = "public|private|protected|internal|static|final|abstract|override|open|sealed|data|inline|\
+        suspend|export|local|partial|virtual|async|mutating|pub|fileprivate";
+    const CONTAINERS: &str = "class|interface|struct|enum|record|object|trait|protocol|extension|namespace";
+    if let Some(found) = keyword(line, MODIFIERS, "fun|func|function|fn|def|sub", CONTAINERS) {
         return Some(found);
     }
     let (head, after) = line.split_once('(')?;

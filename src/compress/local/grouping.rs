@@ -149,12 +149,11 @@ fn work_units<'s>(steps: Vec<&'s Step<'s>>) -> Vec<Unit<'s>> {
 
 /// Where the first repair begins and ends.
 fn first_repair(steps: &[&Step<'_>]) -> Option<(usize, usize)> {
-    let from = steps.iter().enumerate().find_map(|(at, step)| {
+    steps.iter().enumerate().find_map(|(at, step)| {
         let broken = step.command().filter(|command| command.is_failure())?;
         let mended = steps[at + 1..].iter().position(|later| is_mended_by(broken, step, later))?;
         Some((at, at + 1 + mended))
-    });
-    from
+    })
 }
 
 /// A subagent's runs tell nothing about those of the session around it.
@@ -163,7 +162,7 @@ fn is_mended_by(broken: &Command, step: &Step<'_>, later: &Step<'_>) -> bool {
         && later.command().is_some_and(|command| command.repairs(broken))
 }
 
-/// What source files are about; prose and settings go with anything.
+/// What the changed files are about; prose goes with anything.
 fn subjects(steps: &[&Step<'_>]) -> Vec<String> {
     let edits = steps.iter().flat_map(|step| step.edits());
     let coded = edits.filter(|edit| !matches!(kind_of(&edit.path), FileKind::Document));
@@ -218,13 +217,25 @@ pub(super) fn unrepaired<'s>(steps: &[&'s Step<'s>]) -> Vec<&'s Command> {
     let mut open: Vec<&Command> = Vec::new();
     for (at, step) in steps.iter().enumerate() {
         let Some(broken) = step.command().filter(|command| command.is_failure()) else { continue };
-        let mended = steps[at + 1..].iter().any(|later| is_mended_by(broken, step, later));
+        let settled =
+            |later: &&Step<'_>| is_mended_by(broken, step, later) || settles_conflict(broken, later);
+        let mended = steps[at + 1..].iter().any(settled);
         open.retain(|known| known.key != broken.key);
         if !mended {
             open.push(broken);
         }
     }
     open
+}
+
+/// A merge that stopped at a conflict is not broken once it is committed.
+fn settles_conflict(broken: &Command, later: &Step<'_>) -> bool {
+    let merges = matches!(
+        broken.key.as_str(),
+        "git merge" | "git rebase" | "git pull" | "git cherry-pick" | "git revert"
+    );
+    let goes_on = |command: &Command| !command.commits.is_empty() || command.line.contains("--continue");
+    merges && later.command().is_some_and(goes_on)
 }
 
 fn merge_surplus(units: &mut Vec<Unit<'_>>) {

@@ -17,6 +17,7 @@ pub(in crate::compress) mod payload;
 mod place;
 pub(in crate::compress) mod programs;
 mod prose;
+mod reports;
 mod searches;
 pub(in crate::compress) mod shell;
 mod signature;
@@ -30,6 +31,8 @@ mod title;
 mod title_of_steps;
 mod verbs;
 
+#[cfg(test)]
+mod any_turn;
 #[cfg(test)]
 mod turns;
 
@@ -70,7 +73,10 @@ pub fn observe(turn: &Turn) -> Vec<LocalObservation> {
 }
 
 fn observation(unit: &Unit<'_>, said: &Said<'_>, alone: bool) -> LocalObservation {
-    let telling = Telling::of(unit, said, alone);
+    let mut telling = Telling::of(unit, said, alone);
+    if unit.role == Role::Exploration && title::reports_work(&telling) {
+        telling.role = Role::Operation;
+    }
     let title = title::title(&telling);
     let draft = ObservationDraft {
         kind: kind::kind(&telling, &title),

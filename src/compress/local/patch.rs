@@ -2,15 +2,16 @@
 
 use serde_json::Value;
 
-use super::definitions::{Language, definition, enclosing, indent_of};
+use super::definitions::{Definition, Language, definition, enclosing, indent_of};
 use super::edits::{Touch, Touched};
 use super::payload::field;
 use super::text::{one_line, shorten};
 
 /// How many functions of one file are told.
 const MOST_TOUCHED: usize = 24;
-/// How many lines of a patch are looked at.
+/// How many lines of a patch are searched for names, and how many around them.
 const MOST_PATCH_LINES: usize = 4_000;
+const MOST_LINES_WALKED: usize = 12_000;
 /// The longest line that is quoted.
 const SWAP_COLUMNS: usize = 90;
 
@@ -55,7 +56,6 @@ impl<'a> Hunk<'a> {
             .as_array()?
             .iter()
             .filter_map(Value::as_str)
-            .take(MOST_PATCH_LINES)
             .filter_map(|line| match line.as_bytes().first() {
                 Some(b'+') => Some((Mark::Added, &line[1..])),
                 Some(b'-') => Some((Mark::Removed, &line[1..])),
@@ -85,15 +85,21 @@ impl<'a> Hunk<'a> {
         let kept = old[..same_head].iter().map(|line| (Mark::Kept, *line));
         let removed = old[same_head..old.len() - same_tail].iter().map(|line| (Mark::Removed, *line));
         let added = new[same_head..new.len() - same_tail].iter().map(|line| (Mark::Added, *line));
-        Self { before, lines: kept.chain(removed).chain(added).take(MOST_PATCH_LINES).collect() }
+        Self { before, lines: kept.chain(removed).chain(added).collect() }
     }
 
     /// A text that is new from its first line to its last.
     pub fn added(content: &'a str) -> Self {
-        Self {
-            before: "",
-            lines: content.lines().take(MOST_PATCH_LINES).map(|line| (Mark::Added, line)).collect(),
-        }
+        Self { before: "", lines: content.lines().map(|line| (Mark::Added, line)).collect() }
+    }
+
+    /// What a line of the hunk lies in, as far as the budget of lines lasts.
+    fn around(&self, at: usize, mark: Mark, language: Language, budget: &mut usize) -> Option<Definition> {
+        let mut walked = 0;
+        let above = self.above(at, mark).take(*budget).inspect(|_| walked += 1);
+        let found = enclosing(indent_of(self.lines[at].1), above, language);
+        *budget -= walked;
+        found
     }
 
     /// The lines above one of the hunk, nearest first, as they were (or are) on its side of the change.
@@ -128,36 +134,42 @@ pub(super) fn counts(hunks: &[Hunk<'_>]) -> (usize, usize) {
 /// Functions and types that the changed lines define or lie in.
 pub(super) fn touched(hunks: &[Hunk<'_>], language: Language) -> Vec<Touched> {
     let mut touched = Vec::new();
-    if language == Language::None {
-        return touched;
-    }
-    for hunk in hunks {
-        for (at, (mark, line)) in hunk.lines.iter().enumerate() {
-            let trimmed = line.trim();
-            if *mark == Mark::Kept
-                || trimmed.trim_matches(['{', '}', '(', ')', '[', ']', ',', ';']).is_empty()
-            {
+    // What may be walked through for one event, so that a huge file costs no more than a large one.
+    let mut budget = MOST_LINES_WALKED;
+    for hunk in hunks.iter().filter(|_| language != Language::None) {
+        let mut previous: Option<(Mark, usize)> = None;
+        for (at, (mark, line)) in hunk.lines.iter().enumerate().take(MOST_PATCH_LINES) {
+            let indent = indent_of(line);
+            let bare = line.trim().trim_matches(['{', '}', '(', ')', '[', ']', ',', ';']);
+            if *mark == Mark::Kept || bare.is_empty() {
+                previous = None;
                 continue;
             }
-            let around = || enclosing(indent_of(line), hunk.above(at, *mark), language);
-            match definition(line, language) {
-                Some(own) => {
+            let own = definition(line, language);
+            // Where it is no less deep than the changed line before it, it lies in the same function.
+            let same = previous.is_some_and(|(before, depth)| before == *mark && indent >= depth);
+            previous = Some((*mark, indent));
+            let around =
+                if same && own.is_none() { None } else { hunk.around(at, *mark, language, &mut budget) };
+            match (own, around) {
+                (Some(own), around) => {
                     let how = if *mark == Mark::Added { Touch::New } else { Touch::Removed };
-                    let outer = around().filter(|outer| outer.container && !own.name.contains(&outer.name));
-                    let separator = if language == Language::Rust { "::" } else { "." };
-                    let name = outer
-                        .map_or(own.name.clone(), |outer| format!("{}{separator}{}", outer.name, own.name));
-                    add_touched(&mut touched, &name, how);
+                    add_touched(&mut touched, &qualified(&own, around.as_ref(), language), how);
                 }
-                None => {
-                    if let Some(outer) = around() {
-                        add_touched(&mut touched, &outer.name, Touch::Changed);
-                    }
-                }
+                (None, Some(outer)) => add_touched(&mut touched, &outer.name, Touch::Changed),
+                (None, None) => {}
             }
         }
     }
     touched
+}
+
+/// The name of a definition with that of the type it lies in.
+fn qualified(own: &Definition, around: Option<&Definition>, language: Language) -> String {
+    match around.filter(|outer| outer.container && !own.name.contains(&outer.name)) {
+        Some(outer) => format!("{}{}{}", outer.name, language.separator(), own.name),
+        None => own.name.clone(),
+    }
 }
 
 /// Removed and added is changed; what is new stays new.

@@ -69,60 +69,85 @@ fn is_assignment(word: &str) -> bool {
     })
 }
 
+/// Programs that run tasks by name.
+const TASK_RUNNERS: &str = "make|gmake|just|task|rake|mage|invoke|composer|mvn|mvnw|gradle|gradlew|dotnet|swift|mix|\
+    bazel|zig|flutter|sbt|lein|stack|cabal|xcodebuild|rails|artisan|tox|nox";
+const INSTALLERS: &str =
+    "pip|pip3|uv|poetry|pipenv|apt|apt-get|brew|dnf|pacman|gem|bundle|conda|rustup|apk|pdm|asdf|mise";
+const TESTERS: &str = "pytest|py.test|nosetests|unittest|jest|vitest|mocha|ava|rspec|phpunit|ctest|gotestsum|nextest|bats|\
+    pest|cypress|playwright";
+const BUILDERS: &str = "tsc|vue-tsc|mypy|pyright|javac|gcc|g++|clang|clang++|cc|rustc|cmake|ninja|webpack|vite|next|\
+    esbuild|rollup|tsup|turbo|nx";
+const LINTERS: &str =
+    "eslint|flake8|pylint|golangci-lint|stylelint|shellcheck|hadolint|rubocop|oxlint|ruff|biome";
+const FORMATTERS: &str = "prettier|black|isort|gofmt|rustfmt|clang-format|goimports";
+const FILE_TOOLS: &str = "mv|cp|rm|mkdir|touch|chmod|chown|ln|rmdir|unlink|truncate|patch|tee";
+const NOTHING: &str = "cd|echo|printf|true|false|sleep|wait|export|set|source|.|pwd|exit|kill|pkill|pushd|popd|unset|clear|\
+    done|fi";
+const LOOKERS: &str = "ls|ll|dir|cat|bat|head|tail|less|more|grep|egrep|fgrep|rg|ag|find|fd|tree|wc|which|whereis|type|file|\
+    stat|du|df|ps|top|free|env|printenv|date|uname|id|whoami|hostname|jq|yq|awk|sed|sort|uniq|cut|tr|diff|cmp|xxd|hexdump|\
+    basename|dirname|realpath|readlink|history|man|help|lsof|ss|netstat|test|[|[[|xargs|column|nl|strings|md5sum|sha256sum";
+
 /// What the command is for.
 pub(in crate::compress) fn purpose(simple: &Simple) -> Purpose {
     let words = unwrapped(&simple.words);
     let program = words.first().map(|word| file_name(word)).unwrap_or_default();
     let arguments: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
     let sub = arguments.iter().copied().find(|word| !word.starts_with(['-', '+'])).unwrap_or_default();
-    let has = |wanted: &[&str]| arguments.iter().any(|word| wanted.contains(word));
+    let among = |list: &'static str| each(list).any(|known| known == program);
     match program {
+        "" => written(simple, Purpose::Nothing),
         "git" => git(&arguments, sub),
-        "gh" | "glab" => hosting(&arguments, sub),
-        "cargo" => cargo(sub, has(&["--check"])),
+        "gh" | "glab" => hosting(&arguments),
+        "cargo" => cargo(sub, arguments.contains(&"--check")),
         "npm" | "pnpm" | "yarn" | "bun" | "deno" => node_manager(&arguments, sub),
         "go" => go(sub),
-        "docker" | "podman" if has(&["build"]) => Purpose::Build,
-        "make" | "just" | "task" | "rake" | "gmake" | "mage" | "invoke" | "composer" => target(sub),
-        "mvn" | "gradle" | "gradlew" | "dotnet" | "swift" | "mix" | "bazel" | "zig" | "flutter" | "sbt"
-        | "lein" | "stack" | "cabal" | "xcodebuild" | "rails" | "artisan" | "tox" | "nox" | "mvnw" => {
-            target(if sub.is_empty() { "test" } else { sub })
-        }
-        "pip" | "pip3" | "uv" | "poetry" | "pipenv" | "apt" | "apt-get" | "brew" | "dnf" | "pacman"
-        | "gem" | "bundle" | "conda" | "rustup" | "apk" | "pdm" | "asdf" | "mise" => {
-            installer(&arguments, sub)
-        }
-        "pytest" | "py.test" | "nosetests" | "unittest" | "jest" | "vitest" | "mocha" | "ava" | "rspec"
-        | "phpunit" | "ctest" | "gotestsum" | "nextest" | "bats" | "pest" | "cypress" | "playwright" => {
-            Purpose::Test
-        }
-        "tsc" | "vue-tsc" | "mypy" | "pyright" | "javac" | "gcc" | "g++" | "clang" | "clang++" | "cc"
-        | "rustc" | "cmake" | "ninja" | "webpack" | "vite" | "next" | "esbuild" | "rollup" | "tsup"
-        | "turbo" | "nx" => built(sub),
-        "eslint" | "flake8" | "pylint" | "golangci-lint" | "stylelint" | "shellcheck" | "hadolint"
-        | "rubocop" | "oxlint" => Purpose::Lint,
-        "ruff" | "biome" => {
+        _ if is_file_work(program, &arguments) => Purpose::Files,
+        _ if is_test_run(program, &arguments) || among(TESTERS) => Purpose::Test,
+        "docker" | "podman" if arguments.contains(&"build") => Purpose::Build,
+        _ if among(TASK_RUNNERS) => target(sub),
+        _ if among(INSTALLERS) => installer(&arguments, sub),
+        _ if among(BUILDERS) => built(sub),
+        _ if among(LINTERS) => {
             if matches!(sub, "format" | "fmt") {
                 Purpose::Format
             } else {
                 Purpose::Lint
             }
         }
-        "prettier" | "black" | "isort" | "gofmt" | "rustfmt" | "clang-format" | "goimports" => {
-            if has(&["--check", "-c", "-l"]) { Purpose::Lint } else { Purpose::Format }
+        _ if among(FORMATTERS) => {
+            let checks = arguments.iter().any(|word| matches!(*word, "--check" | "-c" | "-l"));
+            if checks { Purpose::Lint } else { Purpose::Format }
         }
-        "mv" | "cp" | "rm" | "mkdir" | "touch" | "chmod" | "chown" | "ln" | "rmdir" | "unlink"
-        | "truncate" | "patch" | "tee" => Purpose::Files,
-        "sed" | "perl" if arguments.iter().any(|word| word.starts_with("-i") || word.starts_with("-pi")) => {
-            Purpose::Files
-        }
-        "find" if has(&["-delete", "-exec", "-execdir"]) => Purpose::Files,
-        "node" if has(&["--test"]) => Purpose::Test,
-        "python" | "python3" | "php" | "ruby" | "node" if has(&["test", "tests"]) => Purpose::Test,
-        _ if is_nothing(program) => written(simple, Purpose::Nothing),
-        _ if is_look(program) => written(simple, Purpose::Look),
-        _ if is_test_script(program, &arguments) => Purpose::Test,
+        _ if among(FILE_TOOLS) => Purpose::Files,
+        _ if among(NOTHING) => written(simple, Purpose::Nothing),
+        _ if among(LOOKERS) => written(simple, Purpose::Look),
         _ => Purpose::Run,
+    }
+}
+
+/// Programs that look, told to change.
+fn is_file_work(program: &str, arguments: &[&str]) -> bool {
+    match program {
+        "sed" | "perl" => arguments.iter().any(|word| word.starts_with("-i") || word.starts_with("-pi")),
+        "find" => arguments.iter().any(|word| matches!(*word, "-delete" | "-exec" | "-execdir")),
+        _ => false,
+    }
+}
+
+/// Scripts and interpreters that run tests by their arguments.
+fn is_test_run(program: &str, arguments: &[&str]) -> bool {
+    let is_script = |word: &str| {
+        let name = file_name(word).to_lowercase();
+        name.ends_with(".sh") && (name.contains("test") || name.contains("check"))
+    };
+    match program {
+        "node" if arguments.contains(&"--test") => true,
+        "python" | "python3" | "php" | "ruby" | "node" => {
+            arguments.iter().any(|word| matches!(*word, "test" | "tests"))
+        }
+        "bash" | "sh" | "zsh" => arguments.first().is_some_and(|word| is_script(word)),
+        _ => is_script(program),
     }
 }
 
@@ -130,29 +155,6 @@ pub(in crate::compress) fn purpose(simple: &Simple) -> Purpose {
 fn written(simple: &Simple, otherwise: Purpose) -> Purpose {
     let real = simple.writes.iter().any(|(target, _)| !target.starts_with("/dev/"));
     if real { Purpose::Files } else { otherwise }
-}
-
-fn is_nothing(program: &str) -> bool {
-    const NOTHING: &str = "|cd|echo|printf|true|false|sleep|wait|export|set|source|.|pwd|exit|kill|pkill|pushd|\
-        popd|unset|clear|done|fi";
-    each(NOTHING).any(|known| known == program)
-}
-
-fn is_look(program: &str) -> bool {
-    const LOOK: &str = "ls|ll|dir|cat|bat|head|tail|less|more|grep|egrep|fgrep|rg|ag|find|fd|tree|wc|which|\
-        whereis|type|file|stat|du|df|ps|top|free|env|printenv|date|uname|id|whoami|hostname|jq|\
-        yq|awk|sed|sort|uniq|cut|tr|diff|cmp|xxd|hexdump|basename|dirname|realpath|readlink|\
-        history|man|help|lsof|ss|netstat|test|[|[[|xargs|column|nl|strings|md5sum|sha256sum";
-    each(LOOK).any(|known| known == program)
-}
-
-fn is_test_script(program: &str, arguments: &[&str]) -> bool {
-    let is_script = |word: &str| {
-        let name = file_name(word).to_lowercase();
-        name.ends_with(".sh") && (name.contains("test") || name.contains("check"))
-    };
-    is_script(program)
-        || (matches!(program, "bash" | "sh" | "zsh") && arguments.first().is_some_and(|word| is_script(word)))
 }
 
 fn git(arguments: &[&str], sub: &str) -> Purpose {
@@ -177,10 +179,9 @@ fn git(arguments: &[&str], sub: &str) -> Purpose {
     }
 }
 
-fn hosting(arguments: &[&str], sub: &str) -> Purpose {
-    let verb = arguments.iter().copied().filter(|word| !word.starts_with('-')).nth(1).unwrap_or_default();
-    match (sub, verb) {
-        (_, "create" | "merge" | "close" | "comment" | "edit" | "review" | "reopen") => Purpose::Publish,
+fn hosting(arguments: &[&str]) -> Purpose {
+    match arguments.iter().copied().filter(|word| !word.starts_with('-')).nth(1).unwrap_or_default() {
+        "create" | "merge" | "close" | "comment" | "edit" | "review" | "reopen" => Purpose::Publish,
         _ => Purpose::Look,
     }
 }

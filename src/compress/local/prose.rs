@@ -117,7 +117,16 @@ impl Reader {
         let sentences = split_sentences(&plain);
         let Some((last, before)) = sentences.split_last() else { return };
         before.iter().for_each(|text| self.push(text, false));
-        self.lead = last.trim_end_matches([':', '：', ' ']).to_lowercase();
+        let last = last.trim_end_matches([':', '：', ' ']);
+        // "I've added a cache with the following changes:" says what was done; "Changes:" says nothing.
+        let bare =
+            each(" with the following changes| as follows| with these changes| in the following files")
+                .find_map(|end| last.strip_suffix(end))
+                .unwrap_or(last);
+        if bare.split_whitespace().count() >= 4 && !is_filler(bare) {
+            self.push(bare, false);
+        }
+        self.lead = last.to_lowercase();
     }
 
     fn push(&mut self, text: &str, item: bool) {
@@ -229,15 +238,14 @@ fn ends_here(before: &str, after: &str) -> bool {
     let lower = begins.is_some_and(char::is_lowercase);
     let last_word = before.rsplit(' ').next().unwrap_or_default();
     let numbered = last_word.trim_end_matches('.').bytes().all(|byte| byte.is_ascii_digit());
-    new_word
-        && !lower
-        && !each(ABBREVIATIONS).any(|known| known == last_word.trim_start_matches('('))
-        && !(numbered && before.len() < 5)
+    let short = each(ABBREVIATIONS).any(|known| known == last_word.trim_start_matches('('));
+    let item_number = numbered && before.len() < 5;
+    new_word && !lower && !short && !item_number
 }
 
 /// Words that carry nothing by themselves: `Done!`, `Here's a summary`, `Let me check`.
 pub(super) fn is_filler(sentence: &str) -> bool {
-    const STARTS: &str = "done|all done|perfect|great|excellent|all set|sure|good|okay|ok|yes|no problem|\
+    const STARTS: &str = "done|all done|i found|found it|found the|perfect|great|excellent|all set|sure|good|okay|ok|yes|no problem|\
         you're right|fertig|erledigt|alles klar|完成|好的|完了|はい";
     const OPENINGS: &str = "let me |i'll |i will |here's |here is |here are |now i|now let|summary|in summary|\
         let me know|feel free";
@@ -259,7 +267,7 @@ pub(super) fn is_continuation(request: &str) -> bool {
 
 /// Sentences that tell what remains to be done.
 pub(super) fn next_steps(sentences: &[Sentence]) -> Vec<&Sentence> {
-    const HEADINGS: &str = "next|todo|to do|to-do|remaining|follow-up|follow up|still open|what's left|left to do|\
+    const HEADINGS: &str = "next|todo|to do|to-do|remaining|follow-up|follow up|still open|what's left|left to do|are left|outstanding|\
         open item|open question|not done|nächste|offen|noch zu|下一步|后续|待办|次のステップ|残作業|今後";
     const WORDS: &str = "you may want to|you might want to|you'll want to|you will want to|you'll need to|\
         you will need to|you still need|you need to|next step|next,|next:|next up|todo|\
@@ -367,6 +375,10 @@ mod tests {
             ["Fixed the login in `a.py`", "One", "Two"]
         );
         assert_eq!(texts("Perfect! It works. Here's why:\n- One"), ["Perfect!", "It works.", "One"]);
+        assert_eq!(
+            texts("I've added a cache with the following changes:\n- One"),
+            ["I've added a cache", "One"]
+        );
         assert_eq!(texts("[unclosed **bold and a*b"), ["[unclosed bold and a*b"]);
     }
 

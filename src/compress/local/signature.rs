@@ -62,7 +62,20 @@ fn is_noise(line: &str) -> bool {
         || line.starts_with("File \"")
         || line.starts_with("[claude-mem: ")
         || line.starts_with("0 errors")
+        || is_count(line)
         || line.chars().all(|char| !char.is_alphanumeric())
+}
+
+/// A summary that only counts, which is told by its numbers.
+fn is_count(line: &str) -> bool {
+    let bare = line.trim_matches(['=', '-', ' ']);
+    let counted = bare.split_once(' ').is_some_and(|(number, rest)| {
+        number.parse::<u32>().is_ok()
+            && each("failed|passed|failing|passing|tests").any(|word| rest.starts_with(word))
+    });
+    counted
+        || each("Tests:|Test Suites:|Test Files|Tests  |test result:|Summary [")
+            .any(|start| bare.starts_with(start))
 }
 
 /// Lines that only say that something failed before them.
@@ -79,7 +92,7 @@ fn is_consequence(line: &str) -> bool {
 fn is_specific(line: &str) -> bool {
     const ANYWHERE: &str = " panicked at |: error:|: fatal error:|error TS|command not found|\
         No such file or directory|Permission denied|undefined reference|assertion failed|\
-        assertion `|syntax error|SyntaxError|Cannot find module";
+        assertion `|syntax error|SyntaxError|expect(|Cannot find module";
     const STARTS: &str = "error[|error: |fatal: |panic: |--- FAIL: |E   |Error: ";
     each(STARTS).any(|start| line.starts_with(start))
         || each(ANYWHERE).any(|part| line.contains(part))

@@ -103,7 +103,12 @@ pub(super) fn facts(telling: &Telling<'_>, title: &Title) -> Vec<String> {
 
 /// The user's words that this unit answers to: all of them if they are few, else those that ask for it.
 fn request(telling: &Telling<'_>) -> Option<String> {
-    let whole = one_line(telling.asked);
+    let whole = if telling.asked.contains("```") {
+        let sentences: Vec<&str> = telling.request.iter().map(|sentence| sentence.text.as_str()).collect();
+        sentences.join(" ")
+    } else {
+        one_line(telling.asked)
+    };
     let names = telling.names();
     let about = telling.alone || mentions(&whole, &names);
     if whole.is_empty() || is_continuation(&whole) || !about {
@@ -140,12 +145,12 @@ fn sayings<'t>(telling: &'t Telling<'_>, title: &Title) -> Vec<&'t Sentence> {
     let told_by_checks =
         |sentence: &Sentence| !telling.commands.is_empty() && is_about_checks(&sentence.text);
     let told = |sentence: &&&Sentence| {
-        !is_title(sentence)
-            && !told_by_checks(sentence)
-            && !sentence.text.ends_with(['?', '？'])
-            && !is_future(sentence)
+        !is_title(sentence) && !told_by_checks(sentence) && !sentence.text.ends_with(['?', '？'])
     };
-    telling.closing.iter().filter(told).take(24).copied().collect()
+    let said: Vec<&Sentence> = telling.closing.iter().filter(told).take(24).copied().collect();
+    let done: Vec<&Sentence> = said.iter().filter(|sentence| !is_future(sentence)).copied().collect();
+    // The answer may be just what remains to be done.
+    if telling.role == Role::Exploration && done.is_empty() { said } else { done }
 }
 
 /// "All 44 tests pass" is told by the run itself, with numbers.

@@ -9,6 +9,7 @@ use super::statements::{choices, looked_at, operations, research};
 use super::story::{changed_files, joined, still_failing};
 use super::telling::{Said, Telling};
 use super::text::{push_new, shorten, width};
+use super::verbs::imperative;
 use crate::compress::turn::Turn;
 use crate::model::SummaryDraft;
 
@@ -103,7 +104,8 @@ fn learned(telling: &Telling<'_>, next: &[&Sentence]) -> Option<String> {
     }
     let only_looked = telling.edits.is_empty() && !telling.steps.iter().any(|step| step.acts());
     if parts.is_empty() && only_looked && !telling.steps.is_empty() {
-        parts.extend(said.iter().take(4).map(|sentence| sentence.text.clone()));
+        let found = said.iter().filter(|sentence| imperative(&sentence.text).is_none());
+        parts.extend(found.take(4).map(|sentence| sentence.text.clone()));
     }
     if parts.is_empty() && only_looked {
         parts.extend(research(telling).into_iter().take(3));

@@ -29,7 +29,7 @@ impl<'t> Said<'t> {
         Self {
             asked: turn.request().unwrap_or_default(),
             request: turn.request().map(sentences).unwrap_or_default(),
-            closing: turn.last_assistant_message.as_deref().map(sentences).unwrap_or_default(),
+            closing: turn.closing().map(sentences).unwrap_or_default(),
         }
     }
 }

@@ -80,7 +80,13 @@ pub(super) fn one_line(text: &str) -> String {
 /// in tokens.
 pub(super) fn shorten(text: &str, max: usize) -> String {
     let line = one_line(head(text, max.saturating_mul(8).saturating_add(256)));
-    let Some(cut) = cut_at(&line, max) else { return line };
+    let short = cut_to(&line, max);
+    // Closing what was open may have taken a column more.
+    if width(&short) > max && max > 1 { cut_to(&line, max - 1) } else { short }
+}
+
+fn cut_to(line: &str, max: usize) -> String {
+    let Some(cut) = cut_at(line, max) else { return line.to_owned() };
     let kept = &line[..cut];
     let word_end = kept.rfind(' ').filter(|end| *end >= cut / 2);
     let kept = word_end.map_or(kept, |end| &kept[..end]);

@@ -4,9 +4,10 @@
 use super::events::Act;
 use super::grouping::Role;
 use super::kind::conventional;
-use super::prose::{Sentence, decisions, is_english};
+use super::programs::Purpose;
+use super::prose::{Sentence, decisions, is_continuation, is_english};
 use super::telling::{Telling, mentions};
-use super::text::{capitalised, each, listed, shorten, uncapitalised, width};
+use super::text::{capitalised, each, shorten, uncapitalised, width};
 use super::title_of_steps::{
     by_command, by_edits, by_error, by_files, by_looks, by_rename, by_research, by_swap,
 };
@@ -47,11 +48,13 @@ pub(super) fn title(telling: &Telling<'_>) -> Title {
             .or_else(|| by_rename(telling))
             .or_else(|| by_report(telling))
             .or_else(|| by_wish(telling))
+            .or_else(|| by_statement(telling, |said| each(" now| no longer").any(|word| said.contains(word))))
             .or_else(|| by_swap(&telling.edits))
-            .or_else(|| by_statement(telling)),
-        Role::Repair => {
-            by_commit(telling).or_else(|| by_repair_report(telling)).or_else(|| by_error(telling))
-        }
+            .or_else(|| by_statement(telling, |_| true)),
+        Role::Repair => by_commit(telling)
+            .or_else(|| by_repair_report(telling))
+            .or_else(|| by_specific_wish(telling))
+            .or_else(|| by_error(telling)),
         Role::Operation => by_operation(telling),
         Role::Research => by_research(telling),
         Role::Exploration => by_decision(telling).or_else(|| by_exploration(telling)),
@@ -84,6 +87,11 @@ fn by_report(telling: &Telling<'_>) -> Option<Title> {
     report(telling, |kind| {
         !matches!(kind, None | Some(ObservationType::Discovery | ObservationType::Decision))
     })
+}
+
+/// Whether commands were run of which the closing message tells as of work: a deployment rather than a look.
+pub(super) fn reports_work(telling: &Telling<'_>) -> bool {
+    telling.commands.iter().any(|command| command.purpose == Purpose::Run) && by_report(telling).is_some()
 }
 
 fn by_repair_report(telling: &Telling<'_>) -> Option<Title> {
@@ -134,6 +142,17 @@ fn by_wish(telling: &Telling<'_>) -> Option<Title> {
     if telling.alone { foreign_wish(telling.request) } else { None }
 }
 
+/// A wish that names what is to be repaired; "fix it" and "fix the failing tests" say less than the error.
+fn by_specific_wish(telling: &Telling<'_>) -> Option<Title> {
+    const VAGUE: &str = "it|this|that|them|test|tests|failing|build|ci|error|errors|warnings|lint|bug|bugs";
+    let title = by_wish(telling)?;
+    let lower = title.text.to_lowercase();
+    let mut words = lower.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
+    let vague = words.any(|word| each(VAGUE).any(|known| known == word));
+    let repairs = kind_of_words(&title.text) == Some(ObservationType::Bugfix);
+    (repairs && !vague && lower.split_whitespace().count() >= 4).then_some(title)
+}
+
 /// A short request in another language stands for itself.
 fn foreign_wish(request: &[Sentence]) -> Option<Title> {
     const POLITE: &str = "bitte |por favor |s'il te plaît |请|請";
@@ -157,9 +176,10 @@ fn is_really_foreign(text: &str) -> bool {
 }
 
 /// What was edited and what the closing message says about it: "Change config.c: negative ages are rejected now".
-fn by_statement(telling: &Telling<'_>) -> Option<Title> {
+fn by_statement(telling: &Telling<'_>, wanted: impl Fn(&str) -> bool) -> Option<Title> {
     let edited = by_files(&telling.edits)?;
-    let sentence = telling.closing.iter().take(2).find(|sentence| is_statement(&sentence.text))?;
+    let mut first = telling.closing.iter().take(2);
+    let sentence = first.find(|sentence| is_statement(&sentence.text) && wanted(&sentence.text))?;
     let room = TITLE_COLUMNS.checked_sub(width(&edited) + 2)?;
     let said = clause_within(&sentence.text, room);
     let said = in_sentence(telling, said.trim_end_matches('.'));
@@ -216,7 +236,9 @@ fn by_exploration(telling: &Telling<'_>) -> Option<Title> {
 
 /// "Find that …", of the closing message's first statement.
 fn by_finding(telling: &Telling<'_>) -> Option<Title> {
-    telling.closing.iter().take(3).find_map(|sentence| {
+    // An item of a list is often only a name.
+    let whole = |sentence: &&&Sentence| !sentence.item || sentence.text.ends_with('.');
+    telling.closing.iter().filter(whole).take(3).find_map(|sentence| {
         let text = sentence.text.trim_end_matches('.');
         let text = each("Yes, |No, |Yes. |No. |Yes — |No — ")
             .find_map(|start| text.strip_prefix(start))
@@ -256,6 +278,6 @@ fn in_sentence(telling: &Telling<'_>, text: &str) -> String {
 fn by_question(telling: &Telling<'_>) -> Option<Title> {
     let asks = |sentence: &&Sentence| sentence.text.ends_with(['?', '？']);
     let question = telling.request.iter().find(asks).or(telling.request.first())?;
-    let said = question.text.chars().count() >= 8;
-    said.then(|| Title::told(&format!("Answer: {}", listed(std::slice::from_ref(&question.text), 1))))
+    let says_something = question.text.chars().count() >= 8 && !is_continuation(&question.text);
+    says_something.then(|| Title::told(&format!("Answer: {}", question.text)))
 }

@@ -6,7 +6,7 @@ use crate::model::ObservationType;
 use super::text::{capitalised, each};
 
 /// Verbs as `past base`, by what they speak of.
-const FIXING: &str = "fixed fix|resolved resolve|repaired repair|corrected correct|patched patch|debugged debug|\
+const FIXING: &str = "fixed fix|repaired repair|corrected correct|patched patch|debugged debug|\
     prevented prevent|avoided avoid|handled handle";
 const ADDING: &str = "added add|implemented implement|created create|built build|introduced introduce|\
     supported support|wrote write|enabled enable|integrated integrate|exposed expose|wired wire|\
@@ -23,7 +23,7 @@ const CHANGING: &str = "merged merge|updated update|changed change|bumped bump|u
 const LOOKING: &str = "found find|investigated investigate|analyzed analyze|explored explore|reviewed review|\
     looked look|explained explain|traced trace|researched research|compared compare";
 const DECIDING: &str = "decided decide|chose choose|planned plan";
-const OTHER: &str = "made make|ran run|tested test|verified verify|checked check";
+const OTHER: &str = "resolved resolve|made make|ran run|tested test|verified verify|checked check";
 /// Verbs of wishes that no report uses.
 const WISHING: &str = "show|use|start|allow|ensure|give|try|stop|read|search|figure|get|bring|port|speed|turn|\
     keep|hide|list|describe|tell|summarize|understand";

@@ -1,39 +1,32 @@
-//! Reads the value behind a secret-looking name and judges it: `password = "hunter2"` is a secret, `password: String`
-//! and `password = read()` are code. Knows nothing of rules and patterns.
+//! Reads the value behind a secret-looking name, with whatever quotes and escapes it has. Knows nothing of rules and
+//! patterns, and leaves it to `judge` whether the value is a secret.
 
 use std::ops::Range;
 
-use serde::Deserialize;
+use super::judge::{self, Trust};
+use super::names::ends_with_letters;
 
-/// How much the name in front says about the value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Trust {
-    /// Every value counts: this is a file of secrets.
-    Any,
-    /// The name says that a literal value is a secret.
-    #[default]
-    Strong,
-    /// The value is a secret if it is not an English word.
-    Header,
-    /// Only a value that looks random is a secret.
-    Weak,
-}
-
-/// The secret behind the name (and its separator) at `found`, without quotes. `None`: no value, or ordinary code.
-pub(super) fn secret_after(text: &str, found: Range<usize>, trust: Trust) -> Option<Range<usize>> {
-    let name = Name::at(text, found.clone());
-    let value = Value::read(text, found.end, name.is_variable)?;
+/// The secret at `value_at`, without quotes, behind its name. `None`: no value, or ordinary code.
+pub(super) fn secret_after(
+    text: &str,
+    name: Range<usize>,
+    value_at: usize,
+    trust: Trust,
+) -> Option<Range<usize>> {
+    let name = Name::at(text, name, value_at)?;
+    let value = Value::read(text, value_at, name.is_variable)?;
     let judged =
         &text[value.range.start..text.floor_char_boundary(value.range.end.min(value.range.start + JUDGED))];
-    let is_secret = if value.quoted {
-        is_secret_literal(judged, &name, if value.wrapped { Trust::Weak } else { trust })
-    } else if name.is_variable {
-        is_secret_variable(judged, trust)
-    } else {
-        is_secret_word(judged, &name, trust, ends_line(text, value.range.end))
+    let is_secret = match value.kind {
+        Kind::Literal => judge::is_secret_literal(judged, &name, trust),
+        Kind::Argument => judge::is_secret_literal(judged, &name, Trust::Weak),
+        Kind::Bare if name.is_variable => judge::is_secret_variable(judged, trust),
+        Kind::Bare => judge::is_secret_word(judged, &name, trust, ends_line(text, value.range.end)),
     };
-    is_secret.then_some(value.range)
+    is_secret.then(|| match value.closed {
+        true => value.range,
+        false => value.range.start..value.range.end + bare(&text[value.range.end..], name.is_variable),
+    })
 }
 
 /// As much of a value as the judgement needs: it must not read a long text again at every name in it.
@@ -43,46 +36,42 @@ const JUDGED: usize = 256;
 const MOST_BYTES: usize = 4096;
 
 /// The name in front of a value.
-struct Name<'t> {
-    word: &'t str,
+pub(super) struct Name<'t> {
+    pub(super) word: &'t str,
     /// `DB_PASSWORD=…`, as in a shell or a .env file: whatever follows is a literal.
     is_variable: bool,
     /// Nothing else stands before it on its line.
-    begins_line: bool,
+    pub(super) begins_line: bool,
     /// `=` right behind it.
-    assigned: bool,
+    pub(super) assigned: bool,
 }
 
 impl<'t> Name<'t> {
-    fn at(text: &'t str, found: Range<usize>) -> Self {
-        const LONGEST: usize = 64;
-        let bytes = text.as_bytes();
-        let before =
-            bytes[..found.start].iter().rev().take(LONGEST).take_while(|byte| is_name(**byte)).count();
-        let mut start = found.start - before;
-        // The letter of an escaped line break is not part of the name.
-        if start > 0 && bytes[start - 1] == b'\\' && matches!(bytes[start], b'n' | b'r' | b't') {
-            start += 1;
+    fn at(text: &'t str, name: Range<usize>, value_at: usize) -> Option<Self> {
+        let (before, word, separator) = (&text[..name.start], &text[name.clone()], &text[name.end..value_at]);
+        // `arn:aws:secretsmanager:…:secret:name`
+        if separator == ":" && before.ends_with(':') {
+            return None;
         }
-        let start = start.min(found.end);
-        let length = bytes[start..found.end].iter().take_while(|byte| is_name(**byte)).count();
-        let word = &text[start..start + length];
-        let separator = &text[start + length..found.end];
-        Self {
+        Some(Self {
             word,
             is_variable: separator == "=" && !word.bytes().any(|byte| byte.is_ascii_lowercase()),
-            begins_line: begins_line(&text[..start]),
+            begins_line: !separator.starts_with(['\\', '"', '\'']) && begins_line(before),
             assigned: separator == "=",
+        })
+    }
+
+    /// `access_token = "access-token"`, `TRAFFIC_SECRET: "secret"`: a label.
+    pub(super) fn ends_with(&self, value: &str) -> bool {
+        value.len() <= 2 * self.word.len() && {
+            let letters: String = value.chars().filter(char::is_ascii_alphanumeric).collect();
+            ends_with_letters(self.word, &letters)
         }
     }
 
-    fn is_passphrase(&self) -> bool {
-        ["phrase", "mnemonic"].iter().any(|word| contains_ignoring_case(self.word, word))
+    pub(super) fn is_passphrase(&self) -> bool {
+        ["phrase", "mnemonic"].iter().any(|word| judge::contains_ignoring_case(self.word, word))
     }
-}
-
-fn is_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
 fn begins_line(before: &str) -> bool {
@@ -102,36 +91,47 @@ fn ends_line(text: &str, at: usize) -> bool {
 struct Value {
     /// Without its quotes.
     range: Range<usize>,
-    quoted: bool,
-    /// The literal is an argument: `env("NAME")`.
-    wrapped: bool,
+    kind: Kind,
+    /// A quote ends it. Otherwise it may go on: only as much was read as the judgement needs.
+    closed: bool,
+}
+
+enum Kind {
+    /// In quotes.
+    Literal,
+    /// In quotes, and an argument: `env("NAME")`.
+    Argument,
+    /// A word that may be code.
+    Bare,
 }
 
 impl Value {
     fn read(text: &str, from: usize, is_variable: bool) -> Option<Self> {
-        if let Some(range) = quoted(text, from) {
-            return Some(Self { range, quoted: true, wrapped: false });
+        if let Some((range, closed)) = quoted(text, from) {
+            return Some(Self { range, kind: Kind::Literal, closed });
         }
-        let range = from..from + bare(&text.as_bytes()[from..], is_variable);
+        let range = from..from + bare(head(text, from), is_variable);
         let word = &text[range.clone()];
-        let literal = || quoted(text, range.end).map(|range| (range, word));
         // b"…", r"…", f"…" are literals too; String::from("…") holds one.
-        if matches!(word, "b" | "r" | "f" | "u" | "rb" | "br" | "c" | "@" | "L") {
-            return literal().map(|(range, _)| Self { range, quoted: true, wrapped: false });
-        }
-        if word.ends_with('(')
-            && let Some((range, call)) = literal()
-        {
-            let constructs = ["from(", "new(", "Some(", "Ok(", "Secret(", "SecretStr("];
-            let wrapped = !constructs.iter().any(|constructor| call.ends_with(constructor));
-            return Some(Self { range, quoted: true, wrapped });
-        }
-        (!range.is_empty()).then_some(Self { range, quoted: false, wrapped: false })
+        let is_prefix = matches!(word, "b" | "r" | "f" | "u" | "rb" | "br" | "c" | "@" | "L");
+        let literal = (is_prefix || word.ends_with('(')).then(|| quoted(text, range.end)).flatten();
+        let kind = match literal {
+            None => Kind::Bare,
+            Some(_) if is_prefix || is_constructor(word) => Kind::Literal,
+            Some(_) => Kind::Argument,
+        };
+        let (range, closed) = literal.unwrap_or((range, false));
+        (!range.is_empty()).then_some(Self { range, kind, closed })
     }
 }
 
-/// The inside of the quotes that open at `from`, in JSON at any depth: `"…"`, `\"…\"`, `\\\"…\\\"`.
-fn quoted(text: &str, from: usize) -> Option<Range<usize>> {
+fn is_constructor(call: &str) -> bool {
+    ["from(", "new(", "Some(", "Ok(", "Secret(", "SecretStr("].iter().any(|known| call.ends_with(known))
+}
+
+/// The inside of the quotes that open at `from`, in JSON at any depth: `"…"`, `\"…\"`, `\\\"…\\\"`. And whether a quote
+/// closes it.
+fn quoted(text: &str, from: usize) -> Option<(Range<usize>, bool)> {
     let bytes = text.as_bytes();
     let depth = bytes[from..].iter().take(16).take_while(|byte| **byte == b'\\').count();
     let quote = *bytes.get(from + depth).filter(|byte| matches!(byte, b'"' | b'\'' | b'`'))?;
@@ -142,19 +142,29 @@ fn quoted(text: &str, from: usize) -> Option<Range<usize>> {
             b'\\' => backslashes += 1,
             // An escaped quote inside has more backslashes than the one that closes.
             byte if byte == quote && (backslashes < depth || backslashes % (2 * (depth + 1)) == depth) => {
-                return Some(start..start + offset - backslashes.min(depth));
+                return Some((start..start + offset - backslashes.min(depth), true));
             }
-            b'\n' => return Some(start..start + bare(&bytes[start..], false)),
+            b'\n' => break,
             _ => backslashes = 0,
         }
     }
-    let cut = bytes.len() - start < MOST_BYTES && quote == b'"';
-    Some(start..if cut { bytes.len() } else { start + bare(&bytes[start..], false) })
+    let rest = &bytes[start..];
+    let is_cut = quote == b'"' && rest.len() < MOST_BYTES && !rest.contains(&b'\n');
+    Some(if is_cut {
+        (start..bytes.len(), true)
+    } else {
+        (start..start + bare(head(text, start), false), false)
+    })
+}
+
+fn head(text: &str, from: usize) -> &str {
+    &text[from..text.floor_char_boundary(from.saturating_add(JUDGED))]
 }
 
 /// How long the word is that begins here: up to white space, a quote, an escaped line break, and what separates
 /// arguments or parameters unless it is a shell variable's.
-fn bare(bytes: &[u8], is_variable: bool) -> usize {
+fn bare(text: &str, is_variable: bool) -> usize {
+    let bytes = text.as_bytes();
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
         match byte {
@@ -162,9 +172,8 @@ fn bare(bytes: &[u8], is_variable: bool) -> usize {
             b',' | b';' | b'&' if !is_variable => break,
             b'\\' => {
                 let run = bytes[at..].iter().take_while(|byte| **byte == b'\\').count();
-                if bytes
-                    .get(at + run)
-                    .is_none_or(|byte| matches!(byte, b'n' | b'r' | b't' | b'"' | b'\'' | b'`' | b'u'))
+                let escaped = bytes.get(at + run);
+                if escaped.is_none_or(|byte| matches!(byte, b'n' | b'r' | b't' | b'"' | b'\'' | b'`' | b'u'))
                 {
                     break;
                 }
@@ -174,225 +183,4 @@ fn bare(bytes: &[u8], is_variable: bool) -> usize {
         }
     }
     at
-}
-
-fn is_secret_literal(value: &str, name: &Name<'_>, trust: Trust) -> bool {
-    if is_no_value(value) || is_place(value) || is_constant_name(value) || same_word(value, name.word) {
-        return false;
-    }
-    let words = value.split_whitespace().count();
-    if words > 1 {
-        let is_password = words == 2 && trust == Trust::Strong && has_digit(value);
-        return trust == Trust::Any || is_password || (trust == Trust::Strong && name.is_passphrase());
-    }
-    match trust {
-        Trust::Any => true,
-        Trust::Strong => value.chars().nth(2).is_some(),
-        Trust::Header => is_no_english_word(value),
-        Trust::Weak => looks_random(value),
-    }
-}
-
-fn is_secret_variable(value: &str, trust: Trust) -> bool {
-    if is_no_value(value) || is_call(value) || value.starts_with(['(', '[', '|', '&']) {
-        return false;
-    }
-    let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
-    match trust {
-        Trust::Any => !(is_number && value.len() <= 5),
-        Trust::Strong => value.chars().nth(2).is_some() && !is_place(value),
-        Trust::Header | Trust::Weak => {
-            !is_number
-                && !is_place(value)
-                && (has_digit(value) && value.len() >= 8 && !is_words(value) || value.len() >= 32)
-        }
-    }
-}
-
-fn is_secret_word(value: &str, name: &Name<'_>, trust: Trust, ends_line: bool) -> bool {
-    let value = value.trim_end_matches([')', '}', ']']);
-    if is_no_value(value) || is_call(value) || is_place(value) || is_constant_name(value) {
-        return false;
-    }
-    if value
-        .starts_with(['(', '[', '{', '<', '&', '*', '!', '|', '$', ':', '=', '>', '?', '.', '-', '+', '#'])
-    {
-        return false;
-    }
-    match trust {
-        Trust::Any => true,
-        Trust::Header => is_no_english_word(value),
-        Trust::Weak => looks_random(value),
-        Trust::Strong if is_path_of_names(value) => {
-            looks_random(value) && value.bytes().any(|byte| byte.is_ascii_uppercase())
-        }
-        Trust::Strong if is_identifier(value) => is_password_word(value, name, ends_line),
-        Trust::Strong if is_words(value) && !has_digit(value) => {
-            name.begins_line && ends_line && contains_ignoring_case(name.word, "pass")
-        }
-        Trust::Strong => value.len() >= 4 && value.bytes().any(|byte| byte.is_ascii_alphanumeric()),
-    }
-}
-
-/// A bare word that could also be a variable or a type.
-fn is_password_word(value: &str, name: &Name<'_>, ends_line: bool) -> bool {
-    let names_itself =
-        ["pass", "token", "secret", "key"].iter().any(|word| contains_ignoring_case(value, word));
-    if value.len() < 6 || names_itself && !looks_random(value) {
-        return false;
-    }
-    if has_digit(value) {
-        return if value.contains('_') { !is_words(value) } else { !is_type_with_size(value) };
-    }
-    let plain = value.bytes().all(|byte| byte.is_ascii_lowercase());
-    let has_case = value.bytes().all(|byte| byte.is_ascii_alphabetic());
-    name.begins_line && ends_line && (plain || has_case && name.assigned)
-}
-
-/// Nothing, a reference to where the value is, a placeholder, a mask, or a word of a programming language.
-fn is_no_value(value: &str) -> bool {
-    const WORDS: [&str; 44] = [
-        "true",
-        "false",
-        "null",
-        "none",
-        "nil",
-        "undefined",
-        "yes",
-        "no",
-        "on",
-        "off",
-        "string",
-        "str",
-        "text",
-        "number",
-        "integer",
-        "int",
-        "float",
-        "double",
-        "boolean",
-        "bool",
-        "object",
-        "array",
-        "any",
-        "bytes",
-        "byte",
-        "char",
-        "void",
-        "unknown",
-        "never",
-        "required",
-        "optional",
-        "hidden",
-        "default",
-        "empty",
-        "self",
-        "this",
-        "await",
-        "new",
-        "async",
-        "function",
-        "lambda",
-        "return",
-        "typeof",
-        "secretstr",
-    ];
-    let word = value.trim_end_matches([';', ',', '!', '?', ')']);
-    if word.is_empty() || WORDS.iter().any(|known| word.eq_ignore_ascii_case(known)) {
-        return true;
-    }
-    let mut bytes = value.bytes();
-    let first = bytes.next().unwrap_or_default();
-    let second = bytes.next().unwrap_or_default();
-    match first {
-        b'<' | b'{' => true,
-        b'$' => second.is_ascii_alphabetic() || matches!(second, b'{' | b'(' | b'_'),
-        b'%' | b'#' => second.is_ascii_alphabetic() && value.len() == 2 || matches!(second, b'(' | b'{'),
-        b'*' | b'x' | b'X' | b'.' | b'-' | b'_' | b'?' => value.bytes().all(|byte| byte == first),
-        _ => value.chars().all(|letter| matches!(letter, '•' | '…' | '●')),
-    }
-}
-
-/// A file or a web address, which other rules look into.
-fn is_place(value: &str) -> bool {
-    let looks_random = || {
-        has_digit(value) && value.bytes().any(|byte| byte.is_ascii_uppercase()) || value.contains(['+', '='])
-    };
-    value.starts_with("http://")
-        || value.starts_with("https://")
-        || ["/", "./", "../", "~/"].iter().any(|start| value.starts_with(start)) && !looks_random()
-}
-
-/// `OPENAI_API_KEY`: where to find the value.
-fn is_constant_name(value: &str) -> bool {
-    value.contains('_') && value.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
-}
-
-/// `get_token(…)`, `os.environ[…]`, `Option<String>`, `vec![…]`.
-fn is_call(value: &str) -> bool {
-    let Some(bracket) = value.find(['(', '[', '{', '<']) else { return false };
-    let head = value[..bracket].as_bytes();
-    head.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
-        && head
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'!' | b'?'))
-}
-
-fn is_identifier(value: &str) -> bool {
-    value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        && !value.starts_with(|letter: char| letter.is_ascii_digit())
-}
-
-/// `settings.api_key`, `crate::Secret`, `process.env.KEY!`.
-fn is_path_of_names(value: &str) -> bool {
-    let value = value.trim_end_matches(['!', '?']);
-    value.contains(['.', ':'])
-        && value.split(['.', ':']).all(|part| is_identifier(part.trim_end_matches(['!', '?'])))
-        && !value.ends_with(['.', ':'])
-}
-
-fn is_type_with_size(value: &str) -> bool {
-    const TYPES: [&str; 9] = ["u", "i", "f", "int", "uint", "float", "bytes", "str", "utf"];
-    let letters = value.trim_end_matches("_t").trim_end_matches(|letter: char| letter.is_ascii_digit());
-    TYPES.iter().any(|known| letters.eq_ignore_ascii_case(known))
-}
-
-/// Words and numbers joined by separators, as people write names: `parse_token_v2`, `my-secret`, `api.v1.users`.
-fn is_words(value: &str) -> bool {
-    value.split(|letter: char| !letter.is_ascii_alphanumeric()).all(|part| {
-        let digits = part.trim_start_matches(|letter: char| letter.is_ascii_alphabetic());
-        digits.len() <= 4 && digits.bytes().all(|byte| byte.is_ascii_digit())
-    })
-}
-
-fn looks_random(value: &str) -> bool {
-    value.len() >= 16
-        && has_digit(value)
-        && value.bytes().any(|byte| byte.is_ascii_alphabetic())
-        && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./+=~:%|".contains(&byte))
-        && !is_words(value)
-        && !is_place(value)
-}
-
-fn is_no_english_word(value: &str) -> bool {
-    let tail = value.strip_prefix(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(value);
-    let mut letters = tail.bytes().filter(|byte| !matches!(byte, b'-' | b'_' | b'.' | b','));
-    value.len() >= 8
-        && !letters.all(|byte| byte.is_ascii_lowercase())
-        && !value.starts_with(['-', '+', '(', '"'])
-}
-
-fn has_digit(value: &str) -> bool {
-    value.bytes().any(|byte| byte.is_ascii_digit())
-}
-
-fn same_word(value: &str, name: &str) -> bool {
-    let letters = |text: &str| -> Vec<u8> {
-        text.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase()).collect()
-    };
-    value.len() <= 64 && letters(value) == letters(name)
-}
-
-fn contains_ignoring_case(text: &str, word: &str) -> bool {
-    text.as_bytes().windows(word.len()).any(|window| window.eq_ignore_ascii_case(word.as_bytes()))
 }

@@ -65,7 +65,7 @@ pub(super) async fn health_of(shared: &Shared) -> Value {
     };
     match figures {
         Ok((running, (open, today))) => {
-            let provider = running.provider();
+            let provider = running.compressor.health();
             health["status"] = if provider.problem.is_none() { json!("ok") } else { json!("degraded") };
             health["reason"] = json!(provider.problem);
             health["queue_depth"] = json!(open.raw + open.processing);

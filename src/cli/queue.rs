@@ -1,0 +1,99 @@
+//! `claude-mem queue`: what waits, what went wrong, and what to do about it.
+
+use std::process::ExitCode;
+
+use crate::config::{Config, Environment};
+use crate::context::age;
+use crate::paths::Home;
+use crate::store::queue_admin::{self, ListedRow};
+use crate::store::{self, StoreError};
+use crate::worker::clock;
+
+/// Look at the queue, and repair it
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  claude-mem queue errors\n  claude-mem queue retry 1234\n  claude-mem queue redo"
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// What waits and what is worked on
+    List(Listing),
+    /// What went wrong, and why
+    Errors(Listing),
+    /// Try again what went wrong or was stopped
+    Retry {
+        /// Only this row
+        id: Option<i64>,
+    },
+    /// Do again, with a model, what was done without one because the daily ceiling was reached
+    Redo,
+    /// Delete finished rows; what was made of them stays
+    Purge,
+}
+
+#[derive(Debug, clap::Args)]
+struct Listing {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// At most so many rows
+    #[arg(long, default_value_t = 50)]
+    limit: u32,
+}
+
+pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let config = Config::load(&home.config(), environment)?;
+    let patience = config.hook.busy_ms.max(5_000);
+    match &arguments.action {
+        Action::List(listing) => list(home, patience, &["raw", "processing"], listing)?,
+        Action::Errors(listing) => list(home, patience, &["error"], listing)?,
+        Action::Retry { id } => {
+            let count = queue_admin::retry(&mut store::open_for_hook(home, patience)?, *id, clock::now())?;
+            crate::hook::nudge(home);
+            println!("{count} brought back.");
+        }
+        Action::Redo => {
+            let count = queue_admin::redo(&mut store::open_for_hook(home, patience)?, clock::now())?;
+            crate::hook::nudge(home);
+            println!("{count} will be done again.");
+        }
+        Action::Purge => println!("{} deleted.", queue_admin::purge(&store::open_for_hook(home, patience)?)?),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(home: &Home, patience: u32, states: &[&str], listing: &Listing) -> anyhow::Result<()> {
+    let rows = match store::open_to_read(home, patience) {
+        Ok(database) => queue_admin::list(&database, states, listing.limit)?,
+        Err(StoreError::Missing) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    if listing.json {
+        println!("{}", serde_json::to_string_pretty(&rows)?);
+    } else if rows.is_empty() {
+        println!("Nothing.");
+    } else {
+        rows.iter().for_each(print_row);
+    }
+    Ok(())
+}
+
+fn print_row(row: &ListedRow) {
+    let what = row.tool_name.as_deref().unwrap_or(&row.kind);
+    let session = row.session_id.as_deref().unwrap_or("no session");
+    println!(
+        "{:>8}  {:<10} {:<16} {}  {session}",
+        row.id,
+        row.status,
+        what,
+        age::ago(row.created_at, clock::now())
+    );
+    if let Some(error) = &row.last_error {
+        println!("          after {} attempts: {}", row.attempts, error.lines().next().unwrap_or_default());
+    }
+}

@@ -1,0 +1,251 @@
+//! Finds JSON in text and reads it as far as it goes. Knows nothing of observations.
+//!
+//! Stricter readers refuse a whole answer for one missing bracket. This one takes what a model got wrong (a trailing
+//! comma, a raw line break or quote in a string, single quotes, a missing bracket) and what was cut off, and keeps every
+//! part that is there. What is valid it reads as any other reader.
+
+mod string;
+
+use serde_json::{Map, Number, Value};
+
+/// What is nested deeper is dropped, so that nothing that walks the values can run out of stack.
+pub(super) const MOST_DEEP: usize = 24;
+
+/// As many items as are kept of one list or object.
+const MOST_ITEMS: usize = 1000;
+
+/// A list or an object found in a text.
+#[derive(Debug, PartialEq)]
+pub(super) struct Block {
+    pub(super) value: Value,
+    /// Where it begins.
+    pub(super) start: usize,
+    /// Whether its end was there too.
+    pub(super) complete: bool,
+}
+
+/// All lists and objects in the text that are not within one another.
+pub(super) fn blocks(text: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut from = 0;
+    while let Some(start) = text[from..].find(['{', '[']).map(|at| from + at) {
+        let mut reader = Reader { text, at: start, frames: Vec::new(), buried: 0 };
+        let (value, complete) = reader.read();
+        from = reader.at.max(start + 1);
+        if complete || !is_empty(&value) {
+            blocks.push(Block { value, start, complete });
+        }
+        if blocks.len() >= MOST_ITEMS {
+            break;
+        }
+    }
+    blocks
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => true,
+    }
+}
+
+/// A list or object that is not closed yet.
+enum Frame {
+    Array(Vec<Value>),
+    Object(Map<String, Value>, Option<String>),
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    frames: Vec<Frame>,
+    /// How many brackets deeper than [`MOST_DEEP`].
+    buried: usize,
+}
+
+/// What follows: nothing that belongs to the value, a part of it, or its end.
+enum Step {
+    Stop,
+    Continue,
+    Done(Value),
+}
+
+impl Reader<'_> {
+    /// The value, and whether it was complete. Afterwards `at` is behind it, or where it could not go on.
+    fn read(&mut self) -> (Value, bool) {
+        loop {
+            match self.step() {
+                Step::Continue => {}
+                Step::Done(value) => return (value, true),
+                Step::Stop => return (self.fold(), false),
+            }
+        }
+    }
+
+    fn step(&mut self) -> Step {
+        self.skip_blank();
+        let Some(byte) = self.peek() else { return Step::Stop };
+        match byte {
+            b'{' | b'[' => {
+                self.at += 1;
+                self.open(byte)
+            }
+            b'}' | b']' => self.close(byte),
+            b'"' | b'\'' => {
+                self.at += 1;
+                let is_key = matches!(self.frames.last(), Some(Frame::Object(_, None)));
+                let is_listed = matches!(self.frames.last(), Some(Frame::Array(_)));
+                let (length, string, closed) = string::read(&self.text[self.at..], byte, is_key, is_listed);
+                self.at += length;
+                self.put_string(string, closed)
+            }
+            b',' => {
+                self.at += 1;
+                Step::Continue
+            }
+            b':' if self.buried > 0 => {
+                self.at += 1;
+                Step::Continue
+            }
+            _ => self.word(),
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn skip_blank(&mut self) {
+        loop {
+            let rest = &self.text[self.at..];
+            self.at += rest.len() - rest.trim_start().len();
+            if !self.text[self.at..].starts_with("//") {
+                return;
+            }
+            self.at += self.text[self.at..].find('\n').unwrap_or(self.text.len() - self.at);
+        }
+    }
+
+    fn open(&mut self, bracket: u8) -> Step {
+        if matches!(self.frames.last(), Some(Frame::Object(_, None))) {
+            self.at -= 1;
+            return Step::Stop;
+        }
+        if self.buried > 0 || self.frames.len() >= MOST_DEEP {
+            self.buried += 1;
+        } else if bracket == b'{' {
+            self.frames.push(Frame::Object(Map::new(), None));
+        } else {
+            self.frames.push(Frame::Array(Vec::new()));
+        }
+        Step::Continue
+    }
+
+    /// Closes the innermost list or object of that bracket, and with it what within it was left open.
+    fn close(&mut self, bracket: u8) -> Step {
+        if self.buried > 0 {
+            self.at += 1;
+            self.buried -= 1;
+            return if self.buried == 0 { self.put(Value::Null) } else { Step::Continue };
+        }
+        let is_mine = |frame: &Frame| matches!(frame, Frame::Object(..)) == (bracket == b'}');
+        let Some(depth) = self.frames.iter().rposition(is_mine) else { return Step::Stop };
+        self.at += 1;
+        self.close_to(depth).map_or(Step::Continue, Step::Done)
+    }
+
+    /// Puts a value where it belongs. The outermost belongs nowhere: it is done.
+    fn put(&mut self, value: Value) -> Step {
+        match self.frames.last_mut() {
+            None => return Step::Done(value),
+            Some(_) if self.buried > 0 => {}
+            Some(Frame::Array(items)) if items.len() < MOST_ITEMS => items.push(value),
+            Some(Frame::Object(fields, key)) => {
+                if let Some(key) =
+                    key.take().filter(|key| fields.len() < MOST_ITEMS || fields.contains_key(key))
+                {
+                    fields.insert(key, value);
+                }
+            }
+            Some(Frame::Array(_)) => {}
+        }
+        Step::Continue
+    }
+
+    fn put_string(&mut self, string: String, closed: bool) -> Step {
+        match self.frames.last_mut() {
+            _ if self.buried > 0 => Step::Continue,
+            Some(Frame::Object(_, None)) => {
+                self.skip_blank();
+                if self.peek() != Some(b':') {
+                    return Step::Stop;
+                }
+                self.at += 1;
+                if let Some(Frame::Object(_, key)) = self.frames.last_mut() {
+                    *key = Some(string);
+                }
+                Step::Continue
+            }
+            // Half a file name is worse than none; half a sentence is not.
+            Some(Frame::Array(_)) if !closed => Step::Stop,
+            _ => self.put(Value::String(string)),
+        }
+    }
+
+    /// A number, `true`, `false`, `null`, or a name without quotes.
+    fn word(&mut self) -> Step {
+        let is_part =
+            |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '+' | '.');
+        let rest = &self.text[self.at..];
+        let word = &rest[..rest.find(|letter| !is_part(letter)).unwrap_or(rest.len())];
+        if word.is_empty() {
+            return Step::Stop;
+        }
+        let value = match word {
+            _ if self.buried > 0 => Value::Null,
+            _ if matches!(self.frames.last(), Some(Frame::Object(_, None))) => {
+                if !rest[word.len()..].trim_start().starts_with(':') {
+                    return Step::Stop;
+                }
+                self.at += word.len();
+                return self.put_string(word.to_owned(), true);
+            }
+            "true" | "True" => Value::Bool(true),
+            "false" | "False" => Value::Bool(false),
+            "null" | "None" | "undefined" => Value::Null,
+            _ => match word.parse::<Number>() {
+                Ok(number) => Value::Number(number),
+                Err(_) => return Step::Stop,
+            },
+        };
+        self.at += word.len();
+        self.put(value)
+    }
+
+    /// What was read so far, with every bracket closed.
+    fn fold(&mut self) -> Value {
+        self.buried = 0;
+        self.close_to(0).unwrap_or_default()
+    }
+
+    /// Closes all but the outer `depth` lists and objects. The value, if that was the last.
+    fn close_to(&mut self, depth: usize) -> Option<Value> {
+        while self.frames.len() > depth {
+            let value = self.frames.pop().map(Frame::into_value)?;
+            if let Step::Done(value) = self.put(value) {
+                return Some(value);
+            }
+        }
+        None
+    }
+}
+
+impl Frame {
+    fn into_value(self) -> Value {
+        match self {
+            Self::Array(items) => Value::Array(items),
+            Self::Object(fields, _) => Value::Object(fields),
+        }
+    }
+}
