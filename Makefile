@@ -50,6 +50,10 @@ bench: build ## Measure, beside a baseline of the same run (make bench ONLY=hook
 	@CLAUDE_MEM_BENCH_BIN=$(CURDIR)/$(BIN) $(CARGO) bench --locked --quiet --bench bench -- $(ONLY)
 	@$(CARGO) bench --locked --quiet --bench local --bench redact
 
+.PHONY: eval
+eval: ## How well search finds what was meant (make eval DATA=file.jsonl for data of your own)
+	@DATA=$(if $(DATA),$(abspath $(DATA))) $(CARGO) bench --locked --quiet --bench eval
+
 .PHONY: clean
 clean: ## Remove what was built
 	$(CARGO) clean

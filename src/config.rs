@@ -584,6 +584,13 @@ impl Environment {
         std::env::var_os("JOURNAL_STREAM").is_some()
     }
 
+    /// `NO_COLOR`: the user wants none.
+    #[cfg(feature = "service")]
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn forbids_colour() -> bool {
+        std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+    }
+
     /// An environment that says only this; for tests.
     pub fn with_overrides(overrides: &[(&str, &str)]) -> Self {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod hook;
+mod search;
 mod table;
 
 use std::path::PathBuf;
@@ -19,6 +20,9 @@ fn main() {
     let mut table = table::Table::default();
     if is_wanted("hook") {
         hook::run(&binaries, &mut table);
+    }
+    if is_wanted("search") {
+        search::run(&binaries, &mut table);
     }
     table.print();
 }

@@ -4,7 +4,13 @@
 mod client;
 mod config;
 mod queue;
+mod recall;
+mod reindex;
+mod search;
+mod show;
 mod start;
+mod style;
+mod timeline;
 mod worker;
 
 use std::process::ExitCode;
@@ -33,6 +39,14 @@ enum Command {
     Stop(start::StopArguments),
     /// Show how the service is
     Status(start::StatusArguments),
+    /// Find memories, in any words
+    Search(search::Arguments),
+    /// Show what happened around a memory
+    Timeline(timeline::Arguments),
+    /// Show memories in full
+    Show(show::Arguments),
+    /// Make the search index anew
+    Reindex(reindex::Arguments),
     /// Look at the queue, and repair it
     Queue(queue::Arguments),
     /// Show, check and find the settings
@@ -57,6 +71,10 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
         Command::Start(_) => start::start(&home),
         Command::Stop(_) => start::stop(&home),
         Command::Status(arguments) => start::status(&home, arguments),
+        Command::Search(arguments) => search::run(&home, &environment, arguments),
+        Command::Timeline(arguments) => timeline::run(&home, &environment, arguments),
+        Command::Show(arguments) => show::run(&home, &environment, arguments),
+        Command::Reindex(_) => reindex::run(&home),
         Command::Queue(arguments) => queue::run(&home, &environment, arguments),
         Command::Config(arguments) => config::run(&home, &environment, arguments),
     }

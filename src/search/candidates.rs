@@ -69,17 +69,22 @@ pub fn candidates(
     all_rows: bool,
 ) -> Result<Candidates, StoreError> {
     let longest = if all_rows { usize::MAX } else { LONG_LIST };
-    let read = |expression: &str| index::matching(database, expression, scope.range, Order::OldestFirst, longest);
+    let read =
+        |expression: &str| index::matching(database, expression, scope.range, Order::OldestFirst, longest);
     let mut lists: Vec<Vec<Place>> = Vec::new();
     for clue in &query.clues {
         lists.push(read(&clue.expression)?);
     }
     let corrections = correct(database, query, &mut lists, &read)?;
     let is_long = |list: &Vec<Place>| list.len() >= longest;
-    let having = |list: &Vec<Place>| if is_long(list) { (scope.rows * 0.2).max(list.len() as f64) } else { list.len() as f64 };
+    let having = |list: &Vec<Place>| {
+        if is_long(list) { (scope.rows * 0.2).max(list.len() as f64) } else { list.len() as f64 }
+    };
     let rarities: Vec<f64> = lists.iter().map(|list| rarity(scope.rows, having(list))).collect();
     let too_common = scope.rows * settings.common_percent / 100.0;
-    let tells = |list: &Vec<Place>| !list.is_empty() && !is_long(list) && (scope.rows < 1000.0 || having(list) <= too_common);
+    let tells = |list: &Vec<Place>| {
+        !list.is_empty() && !is_long(list) && (scope.rows < 1000.0 || having(list) <= too_common)
+    };
     let mut order: Vec<usize> = (0..lists.len()).filter(|at| tells(&lists[*at])).collect();
     if order.is_empty() {
         order = (0..lists.len()).filter(|at| !lists[*at].is_empty() && !is_long(&lists[*at])).collect();
@@ -142,7 +147,9 @@ fn add(scores: &mut HashMap<Place, f64>, list: &[Place], value: f64) {
 /// Newest first among equals.
 fn best_first(scores: HashMap<Place, f64>) -> Vec<Place> {
     let mut places: Vec<(Place, f64)> = scores.into_iter().collect();
-    places.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then_with(|| b.0.id().cmp(&a.0.id())).then_with(|| a.0.cmp(&b.0)));
+    places.sort_unstable_by(|a, b| {
+        b.1.total_cmp(&a.1).then_with(|| b.0.id().cmp(&a.0.id())).then_with(|| a.0.cmp(&b.0))
+    });
     places.into_iter().map(|(place, _)| place).collect()
 }
 
@@ -157,7 +164,8 @@ fn required(
         return Ok(None);
     }
     let expressions: Vec<&str> = query.required.iter().map(|clue| clue.expression.as_str()).collect();
-    let list = index::matching(database, &expressions.join(" AND "), scope.range, Order::OldestFirst, longest)?;
+    let list =
+        index::matching(database, &expressions.join(" AND "), scope.range, Order::OldestFirst, longest)?;
     Ok(Some(list.into_iter().collect()))
 }
 
@@ -220,7 +228,8 @@ fn correct(
         let Some(best) = guesses.first() else { continue };
         let words: Vec<&str> = guesses.iter().map(|guess| guess.word.as_str()).collect();
         let clue: &mut Clue = &mut query.clues[at];
-        clue.expression = format!("({})", words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" OR "));
+        clue.expression =
+            format!("({})", words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" OR "));
         clue.shape = Shape::Any(words.iter().map(|word| key(word)).collect());
         clue.weight *= best.weight;
         lists[at] = read(&clue.expression)?;

@@ -43,24 +43,70 @@ fn whole_month(year: i64, month: i64) -> Days {
 
 /// Spans that are counted from today: the words, and the first and last day relative to it.
 const RELATIVE: [(&str, i64, i64); 30] = [
-    ("today", 0, 0), ("heute", 0, 0), ("今天", 0, 0), ("今日", 0, 0),
-    ("yesterday", -1, -1), ("gestern", -1, -1), ("昨天", -1, -1), ("昨日", -1, -1),
-    ("vorgestern", -2, -2), ("前天", -2, -2),
-    ("this week", -7, 0), ("diese woche", -7, 0), ("本周", -7, 0), ("这周", -7, 0), ("今週", -7, 0),
-    ("last week", -14, -1), ("letzte woche", -14, -1), ("上周", -14, -1), ("先週", -14, -1),
-    ("this month", -31, 0), ("diesen monat", -31, 0), ("今月", -31, 0), ("这个月", -31, 0),
-    ("last month", -62, -1), ("letzten monat", -62, -1), ("上个月", -62, -1), ("先月", -62, -1),
-    ("last year", -730, -180), ("letztes jahr", -730, -180), ("去年", -730, -180),
+    ("today", 0, 0),
+    ("heute", 0, 0),
+    ("今天", 0, 0),
+    ("今日", 0, 0),
+    ("yesterday", -1, -1),
+    ("gestern", -1, -1),
+    ("昨天", -1, -1),
+    ("昨日", -1, -1),
+    ("vorgestern", -2, -2),
+    ("前天", -2, -2),
+    ("this week", -7, 0),
+    ("diese woche", -7, 0),
+    ("本周", -7, 0),
+    ("这周", -7, 0),
+    ("今週", -7, 0),
+    ("last week", -14, -1),
+    ("letzte woche", -14, -1),
+    ("上周", -14, -1),
+    ("先週", -14, -1),
+    ("this month", -31, 0),
+    ("diesen monat", -31, 0),
+    ("今月", -31, 0),
+    ("这个月", -31, 0),
+    ("last month", -62, -1),
+    ("letzten monat", -62, -1),
+    ("上个月", -62, -1),
+    ("先月", -62, -1),
+    ("last year", -730, -180),
+    ("letztes jahr", -730, -180),
+    ("去年", -730, -180),
 ];
 
 const UNITS: [(&str, i64); 14] = [
-    ("day", 1), ("days", 1), ("week", 7), ("weeks", 7), ("month", 30), ("months", 30), ("year", 365), ("years", 365),
-    ("tag", 1), ("tagen", 1), ("woche", 7), ("wochen", 7), ("monat", 30), ("monaten", 30),
+    ("day", 1),
+    ("days", 1),
+    ("week", 7),
+    ("weeks", 7),
+    ("month", 30),
+    ("months", 30),
+    ("year", 365),
+    ("years", 365),
+    ("tag", 1),
+    ("tagen", 1),
+    ("woche", 7),
+    ("wochen", 7),
+    ("monat", 30),
+    ("monaten", 30),
 ];
 
 const NUMBERS: [(&str, i64); 14] = [
-    ("a", 1), ("one", 1), ("two", 2), ("three", 3), ("four", 4), ("five", 5), ("six", 6), ("ein", 1), ("einem", 1),
-    ("einer", 1), ("zwei", 2), ("drei", 3), ("vier", 4), ("funf", 5),
+    ("a", 1),
+    ("one", 1),
+    ("two", 2),
+    ("three", 3),
+    ("four", 4),
+    ("five", 5),
+    ("six", 6),
+    ("ein", 1),
+    ("einem", 1),
+    ("einer", 1),
+    ("zwei", 2),
+    ("drei", 3),
+    ("vier", 4),
+    ("funf", 5),
 ];
 
 fn relative(tokens: &[String], text: &str, today: i64) -> Option<Days> {
@@ -90,14 +136,40 @@ fn value(list: &[(&str, i64)], word: &str) -> Option<i64> {
 }
 
 const MONTHS: [(&str, i64); 19] = [
-    ("january", 1), ("february", 2), ("march", 3), ("april", 4), ("june", 6), ("july", 7), ("august", 8),
-    ("september", 9), ("october", 10), ("november", 11), ("december", 12), ("januar", 1), ("februar", 2), ("marz", 3),
-    ("mai", 5), ("juni", 6), ("juli", 7), ("oktober", 10), ("dezember", 12),
+    ("january", 1),
+    ("february", 2),
+    ("march", 3),
+    ("april", 4),
+    ("june", 6),
+    ("july", 7),
+    ("august", 8),
+    ("september", 9),
+    ("october", 10),
+    ("november", 11),
+    ("december", 12),
+    ("januar", 1),
+    ("februar", 2),
+    ("marz", 3),
+    ("mai", 5),
+    ("juni", 6),
+    ("juli", 7),
+    ("oktober", 10),
+    ("dezember", 12),
 ];
 
 const NUMERALS: [(&str, i64); 12] = [
-    ("十二", 12), ("十一", 11), ("十", 10), ("九", 9), ("八", 8), ("七", 7), ("六", 6), ("五", 5), ("四", 4), ("三", 3),
-    ("二", 2), ("一", 1),
+    ("十二", 12),
+    ("十一", 11),
+    ("十", 10),
+    ("九", 9),
+    ("八", 8),
+    ("七", 7),
+    ("六", 6),
+    ("五", 5),
+    ("四", 4),
+    ("三", 3),
+    ("二", 2),
+    ("一", 1),
 ];
 
 fn month(tokens: &[String], text: &str, today: i64) -> Option<Days> {
@@ -136,14 +208,24 @@ fn latest_year(month: i64, today: i64) -> i64 {
 }
 
 const SEASONS: [(&str, i64); 10] = [
-    ("spring", 3), ("summer", 6), ("autumn", 9), ("fall", 9), ("winter", 12), ("fruhling", 3), ("fruhjahr", 3),
-    ("sommer", 6), ("herbst", 9), ("christmas", 12),
+    ("spring", 3),
+    ("summer", 6),
+    ("autumn", 9),
+    ("fall", 9),
+    ("winter", 12),
+    ("fruhling", 3),
+    ("fruhjahr", 3),
+    ("sommer", 6),
+    ("herbst", 9),
+    ("christmas", 12),
 ];
 
 fn season(tokens: &[String], today: i64) -> Option<Days> {
     let at = tokens.iter().position(|token| value(&SEASONS, token).is_some())?;
     // Spring is also a framework, and fall a verb.
-    let is_time = at > 0 && ["this", "last", "in", "im", "letzten", "diesen", "the", "before", "since"].contains(&tokens[at - 1].as_str());
+    let is_time = at > 0
+        && ["this", "last", "in", "im", "letzten", "diesen", "before", "since"]
+            .contains(&tokens[at - 1].as_str());
     let month = value(&SEASONS, &tokens[at]).filter(|_| is_time)?;
     let first = days_from(latest_year(month, today), month, 1);
     Some((first, first + 91))
@@ -208,7 +290,9 @@ mod tests {
 
     #[test]
     fn other_words_name_no_time() {
-        for text in ["you may retry", "Spring Boot", "port 2026", "migration 0054", "the fall back path", "week"] {
+        for text in
+            ["you may retry", "Spring Boot", "port 2026", "migration 0054", "the fall back path", "week"]
+        {
             assert_eq!(days(text), None, "{text}");
         }
     }

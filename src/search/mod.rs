@@ -2,10 +2,13 @@
 //!
 //! The index gives, for every clue of the query, the list of rows that have it; the rarest clues decide which rows are read
 //! in full; those are ranked by what they say ([`score`]), by their neighbours in the session, by the time that the query
-//! names, and a little by age and kind. All SQL is in `store::search`.
+//! names, and a little by age and kind. All SQL is in `store::search`; what a question looks like from outside is in
+//! [`parameters`] and [`answer`].
 
+pub mod answer;
 mod candidates;
 mod dates;
+pub mod parameters;
 mod query;
 mod rank;
 mod score;
@@ -15,6 +18,9 @@ mod stem;
 mod stop_words;
 pub mod upkeep;
 mod words;
+
+#[cfg(test)]
+mod tests;
 
 use rusqlite::Connection;
 use serde::Serialize;

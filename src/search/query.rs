@@ -46,8 +46,20 @@ const MOST_BYTES: usize = 8192;
 
 /// Beginnings of questions for a reason, in the languages that we know.
 const REASONS: [&str; 14] = [
-    "why", "reason", "reasons", "rationale", "warum", "wieso", "weshalb", "grund", "pourquoi", "为什么", "为何", "原因",
-    "理由", "なぜ",
+    "why",
+    "reason",
+    "reasons",
+    "rationale",
+    "warum",
+    "wieso",
+    "weshalb",
+    "grund",
+    "pourquoi",
+    "为什么",
+    "为何",
+    "原因",
+    "理由",
+    "なぜ",
 ];
 
 impl Query {
@@ -130,7 +142,13 @@ impl Query {
 
 fn asks_why(text: &str) -> bool {
     let is_reason = |word: &str| REASONS.contains(&word);
-    words(text).any(|word| if word.unspaced { REASONS.iter().any(|reason| word.text.contains(reason)) } else { is_reason(&fold(word.text)) })
+    words(text).any(|word| {
+        if word.unspaced {
+            REASONS.iter().any(|reason| word.text.contains(reason))
+        } else {
+            is_reason(&fold(word.text))
+        }
+    })
 }
 
 /// What stands in quotes, and what does not. An unclosed quote is no quote.
@@ -176,15 +194,27 @@ fn word_clue(word: &str, weight: f64) -> Clue {
 fn pair_clue(pair: &str) -> Clue {
     if pair.chars().count() == 1 {
         let expression = format!("{} *", quoted(pair));
-        return Clue { expression, shape: Shape::Character(pair.to_owned()), weight: 1.0, asked: String::new() };
+        return Clue {
+            expression,
+            shape: Shape::Character(pair.to_owned()),
+            weight: 1.0,
+            asked: String::new(),
+        };
     }
-    Clue { expression: quoted(pair), shape: Shape::Any(vec![pair.to_owned()]), weight: 0.7, asked: String::new() }
+    Clue {
+        expression: quoted(pair),
+        shape: Shape::Any(vec![pair.to_owned()]),
+        weight: 0.7,
+        asked: String::new(),
+    }
 }
 
 fn phrase_clue(text: &str, stems: Vec<String>, weight: f64) -> Option<Clue> {
     // The index has the pairs of unspaced scripts one after the other, too.
     let expression = words(text)
-        .flat_map(|word| if word.unspaced { pairs(word.text).map(|(_, pair)| pair).collect() } else { vec![word.text] })
+        .flat_map(|word| {
+            if word.unspaced { pairs(word.text).map(|(_, pair)| pair).collect() } else { vec![word.text] }
+        })
         .collect::<Vec<_>>()
         .join(" ");
     let shape = match stems.len() {
@@ -210,7 +240,16 @@ mod tests {
 
     #[test]
     fn operators_are_words_and_quotes_never_break_out() {
-        for text in ["a AND OR NEAR(", "head:x*", "\"unbalanced", "\" \" \"", "a\0b", "^-(){}", "col : \"a\" OR \"", "''"] {
+        for text in [
+            "a AND OR NEAR(",
+            "head:x*",
+            "\"unbalanced",
+            "\" \" \"",
+            "a\0b",
+            "^-(){}",
+            "col : \"a\" OR \"",
+            "''",
+        ] {
             for clue in Query::parse(text).clues {
                 let quotes = clue.expression.matches('"').count();
                 assert!(quotes % 2 == 0 && !clue.expression.contains('\0'), "{text} → {}", clue.expression);

@@ -43,7 +43,11 @@ const REACH: u32 = 2;
 const DAY: f64 = 24.0 * 60.0 * 60_000.0;
 
 impl<'a> Search<'a> {
-    pub fn new(database: &'a Connection, request: &'a Request, settings: &'a Settings) -> Result<Self, StoreError> {
+    pub fn new(
+        database: &'a Connection,
+        request: &'a Request,
+        settings: &'a Settings,
+    ) -> Result<Self, StoreError> {
         let scope = Scope::new(database, request.filter.project.as_deref())?;
         let as_of = match request.as_of {
             Some(as_of) => as_of,
@@ -73,9 +77,10 @@ impl<'a> Search<'a> {
         let matcher = Matcher::new(&query.clues);
         let mut entries = self.read(&found.places, &matcher)?;
         self.add_pending(&mut entries, &query, &matcher)?;
-        self.score(&mut entries, &query, &found.rarities, &matcher)?;
+        self.score(&mut entries, &query, &found.rarities)?;
         self.lift(&mut entries, &query);
-        entries.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| newer_first(&a.document, &b.document)));
+        entries
+            .sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| newer_first(&a.document, &b.document)));
         let entries = fold_similar(entries);
         let total = entries.len();
         let page = entries.into_iter().skip(self.request.offset).take(self.request.limit);
@@ -97,7 +102,12 @@ impl<'a> Search<'a> {
     /// Whether rows must be looked at before it is known that they count.
     fn is_filtered(&self) -> bool {
         let Filter { project: _, kinds, types, concept, file, since, until } = &self.request.filter;
-        !kinds.is_empty() || !types.is_empty() || concept.is_some() || file.is_some() || since.is_some() || until.is_some()
+        !kinds.is_empty()
+            || !types.is_empty()
+            || concept.is_some()
+            || file.is_some()
+            || since.is_some()
+            || until.is_some()
     }
 
     fn depth(&self) -> usize {
@@ -141,7 +151,10 @@ impl<'a> Search<'a> {
     fn counts(&self, document: &Document) -> bool {
         let filter = &self.request.filter;
         let is_of_type = filter.types.is_empty()
-            || document.type_word.as_ref().is_some_and(|word| filter.types.iter().any(|wanted| wanted == word));
+            || document
+                .type_word
+                .as_ref()
+                .is_some_and(|word| filter.types.iter().any(|wanted| wanted == word));
         is_of_type
             && filter.project.as_ref().is_none_or(|project| *project == document.project)
             && filter.since.is_none_or(|since| document.created_at >= since)
@@ -151,7 +164,12 @@ impl<'a> Search<'a> {
     }
 
     /// Prompts that wait for the worker are found all the same.
-    fn add_pending(&self, entries: &mut Vec<Entry>, query: &Query, matcher: &Matcher<'_>) -> Result<(), StoreError> {
+    fn add_pending(
+        &self,
+        entries: &mut Vec<Entry>,
+        query: &Query,
+        matcher: &Matcher<'_>,
+    ) -> Result<(), StoreError> {
         for id in index::pending_prompts(self.database, MOST_PENDING)? {
             if !self.may_count(Place::new(0, Kind::Prompt, id)) {
                 continue;
@@ -174,13 +192,7 @@ impl<'a> Search<'a> {
     }
 
     /// Scores by words, and by the words of neighbours.
-    fn score(
-        &self,
-        entries: &mut Vec<Entry>,
-        query: &Query,
-        rarities: &[f64],
-        matcher: &Matcher<'_>,
-    ) -> Result<(), StoreError> {
+    fn score(&self, entries: &mut [Entry], query: &Query, rarities: &[f64]) -> Result<(), StoreError> {
         let lengths: f64 = entries.iter().map(|entry| entry.evidence.length).sum();
         let average = lengths / entries.len().max(1) as f64;
         let score = |evidence: &Evidence| bm25(evidence, &query.clues, rarities, average, self.settings);
@@ -188,7 +200,7 @@ impl<'a> Search<'a> {
             entry.parts.words = score(&entry.evidence);
         }
         if self.settings.neighbour_weight > 0.0 && !query.clues.is_empty() {
-            self.add_neighbours(entries, &score, matcher, query)?;
+            self.add_neighbours(entries)?;
         }
         let best = entries.iter().map(|entry| entry.parts.words + entry.parts.neighbours).fold(0.0, f64::max);
         for entry in entries {
@@ -199,14 +211,9 @@ impl<'a> Search<'a> {
     }
 
     /// What stands beside a good hit in its session often belongs to it: both lift each other.
-    fn add_neighbours(
-        &self,
-        entries: &mut Vec<Entry>,
-        score: &impl Fn(&Evidence) -> f64,
-        matcher: &Matcher<'_>,
-        query: &Query,
-    ) -> Result<(), StoreError> {
-        let mut order: Vec<usize> = (0..entries.len()).filter(|at| entries[*at].document.kind == Kind::Observation).collect();
+    fn add_neighbours(&self, entries: &mut [Entry]) -> Result<(), StoreError> {
+        let mut order: Vec<usize> =
+            (0..entries.len()).filter(|at| entries[*at].document.kind == Kind::Observation).collect();
         order.sort_by(|a, b| entries[*b].parts.words.total_cmp(&entries[*a].parts.words));
         order.truncate(WITH_NEIGHBOURS);
         let mut known: HashMap<i64, usize> = HashMap::new();
@@ -220,22 +227,7 @@ impl<'a> Search<'a> {
         for at in order {
             let (session, id) = (entries[at].document.session_id.clone(), entries[at].document.id);
             for (distance, other) in index::neighbours(self.database, &session, id, REACH)? {
-                let beside = match known.get(&other) {
-                    Some(beside) => *beside,
-                    // Quoted phrases are required of every hit, neighbours included.
-                    None if !query.required.is_empty() || !self.may_count(Place::new(0, Kind::Observation, other)) => continue,
-                    None => {
-                        let Some(document) = index::document(self.database, Kind::Observation, other)? else { continue };
-                        if !self.counts(&document) {
-                            continue;
-                        }
-                        let mut entry = self.entry(document, matcher);
-                        entry.parts.words = score(&entry.evidence);
-                        entries.push(entry);
-                        known.insert(other, entries.len() - 1);
-                        entries.len() - 1
-                    }
-                };
+                let Some(beside) = known.get(&other).copied() else { continue };
                 if done.insert((id.min(other), id.max(other))) {
                     let share = self.settings.neighbour_weight / f64::from(distance);
                     *lifted.entry(at).or_default() += share * entries[beside].parts.words;
@@ -260,7 +252,8 @@ impl<'a> Search<'a> {
             parts.files = self.files_factor(document);
             let is_near = self.request.near_project.as_ref().is_some_and(|near| *near == document.project);
             parts.project = if is_near { 1.0 + self.settings.project_weight } else { 1.0 };
-            entry.score = parts.lexical * parts.time * parts.recency * parts.kind * parts.files * parts.project;
+            entry.score =
+                parts.lexical * parts.time * parts.recency * parts.kind * parts.files * parts.project;
         }
     }
 
@@ -344,7 +337,8 @@ fn files(document: &Document) -> impl Iterator<Item = String> {
 /// Whether a path is the wanted one, or ends with it at a `/`; the wanted one may also be the longer of the two.
 fn is_same_file(path: &str, wanted: &str) -> bool {
     let ends = |long: &str, short: &str| {
-        long.strip_suffix(short).is_some_and(|rest| rest.is_empty() || rest.ends_with('/') || short.starts_with('/'))
+        long.strip_suffix(short)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('/') || short.starts_with('/'))
     };
     let wanted = wanted.trim_start_matches("./");
     !wanted.is_empty() && !path.is_empty() && (ends(path, wanted) || ends(wanted, path))

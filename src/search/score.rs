@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::query::{Clue, Shape};
-use super::words::{fold_into, humps, pairs, words};
 use super::stem::stem;
+use super::words::{fold_into, humps, pairs, words};
 use crate::config::Search as Settings;
 use crate::store::search::Document;
 
@@ -62,7 +62,10 @@ impl<'a> Matcher<'a> {
             })
             .collect();
         let mut beginnings = [false; 256];
-        stems.keys().filter_map(|stem| stem.as_bytes().first()).for_each(|byte| beginnings[usize::from(*byte)] = true);
+        stems
+            .keys()
+            .filter_map(|stem| stem.as_bytes().first())
+            .for_each(|byte| beginnings[usize::from(*byte)] = true);
         Self { stems, beginnings, wanted }
     }
 
@@ -123,7 +126,8 @@ impl<'a> Matcher<'a> {
                     folded.push_str(part);
                 } else {
                     fold_into(part, &mut folded);
-                    let begins = folded.as_bytes().first().is_some_and(|byte| self.beginnings[usize::from(*byte)]);
+                    let begins =
+                        folded.as_bytes().first().is_some_and(|byte| self.beginnings[usize::from(*byte)]);
                     if !begins {
                         return;
                     }
@@ -154,7 +158,10 @@ impl<'a> Matcher<'a> {
     fn count(&self, text: &str, weight: f64, sightings: &[Sighting], evidence: &mut Evidence) {
         let is_at = |position: usize, stem: usize| {
             let from = sightings.partition_point(|sighting| sighting.position < position);
-            sightings[from..].iter().take_while(|sighting| sighting.position == position).any(|sighting| sighting.stem == stem)
+            sightings[from..]
+                .iter()
+                .take_while(|sighting| sighting.position == position)
+                .any(|sighting| sighting.stem == stem)
         };
         for (index, wanted) in self.wanted.iter().enumerate() {
             let count = match wanted {
@@ -175,7 +182,9 @@ impl<'a> Matcher<'a> {
 
     /// Whether a clue is followed closely by the next one.
     fn is_close(&self, index: usize, sightings: &[Sighting]) -> bool {
-        let (Some(Wanted::Any(this)), Some(Wanted::Any(next))) = (self.wanted.get(index), self.wanted.get(index + 1)) else {
+        let (Some(Wanted::Any(this)), Some(Wanted::Any(next))) =
+            (self.wanted.get(index), self.wanted.get(index + 1))
+        else {
             return false;
         };
         sightings.iter().filter(|sighting| this.contains(&sighting.stem)).any(|first| {
@@ -213,4 +222,3 @@ pub fn bm25(evidence: &Evidence, clues: &[Clue], rarities: &[f64], average: f64,
     }
     score
 }
-

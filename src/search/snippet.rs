@@ -15,7 +15,8 @@ pub struct Snippet {
 impl Snippet {
     /// The text with something before and after each match.
     pub fn marked(&self, before: &str, after: &str) -> String {
-        let mut marked = String::with_capacity(self.text.len() + self.marks.len() * (before.len() + after.len()));
+        let mut marked =
+            String::with_capacity(self.text.len() + self.marks.len() * (before.len() + after.len()));
         let mut at = 0;
         for &(start, end) in &self.marks {
             marked.push_str(&self.text[at..start]);
@@ -50,8 +51,12 @@ pub fn mark_all(text: &str, matcher: &Matcher<'_>) -> Snippet {
 
 fn window(text: &str, matcher: &Matcher<'_>) -> (usize, Snippet) {
     let ranges = matcher.ranges(text);
-    let within = |start: usize| ranges.iter().filter(|(from, to)| *from >= start && *to <= start + LENGTH).count();
-    let best = ranges.iter().map(|(start, _)| *start).max_by_key(|start| (within(*start), std::cmp::Reverse(*start)));
+    let within =
+        |start: usize| ranges.iter().filter(|(from, to)| *from >= start && *to <= start + LENGTH).count();
+    let best = ranges
+        .iter()
+        .map(|(start, _)| *start)
+        .max_by_key(|start| (within(*start), std::cmp::Reverse(*start)));
     match best {
         None => (0, Snippet::default()),
         Some(start) => (within(start), passage(text, start, &ranges)),
@@ -71,7 +76,10 @@ fn passage(text: &str, around: usize, ranges: &[(usize, usize)]) -> Snippet {
     let mut snippet = one_line(&text[start..end], &inside);
     if start > 0 {
         snippet.text.insert(0, '…');
-        snippet.marks.iter_mut().for_each(|(from, to)| (*from, *to) = (*from + '…'.len_utf8(), *to + '…'.len_utf8()));
+        snippet
+            .marks
+            .iter_mut()
+            .for_each(|(from, to)| (*from, *to) = (*from + '…'.len_utf8(), *to + '…'.len_utf8()));
     }
     if end < text.len() {
         snippet.text.push('…');
@@ -82,7 +90,10 @@ fn passage(text: &str, around: usize, ranges: &[(usize, usize)]) -> Snippet {
 /// The end of the word that is nearest before a place; a character's edge where there are no blanks.
 fn boundary(text: &str, at: usize) -> usize {
     let at = text.floor_char_boundary(at);
-    text[..at].rfind(char::is_whitespace).filter(|blank| at - blank < 40).map_or(at, |blank| text.ceil_char_boundary(blank + 1))
+    text[..at]
+        .rfind(char::is_whitespace)
+        .filter(|blank| at - blank < 40)
+        .map_or(at, |blank| text.ceil_char_boundary(blank + 1))
 }
 
 /// The text on one line; marks keep their places.

@@ -67,7 +67,8 @@ fn likeness(asked: &[char], known: &[char]) -> Option<f64> {
     // The beginning in common: another ending, a compound's first part.
     let common = asked.iter().zip(known).take_while(|(a, b)| a == b).count();
     let is_beginning = common == known.len() || common + 3 >= known.len();
-    (common >= 5 && is_beginning && share(common, asked.len()) >= 0.6).then(|| 0.3 + 0.3 * share(common, asked.len()))
+    (common >= 5 && is_beginning && share(common, asked.len()) >= 0.6)
+        .then(|| 0.3 + 0.3 * share(common, asked.len()))
 }
 
 /// The number of slips (a letter too many, too few, wrong, or two swapped) between two words, if it is within `allowed`.
@@ -109,7 +110,9 @@ mod tests {
 
     #[test]
     fn slips_of_the_keyboard_are_forgiven() {
-        for (asked, known) in [("peroid", "period"), ("seperator", "separator"), ("conection", "connection"), ("lokc", "lock")] {
+        for (asked, known) in
+            [("peroid", "period"), ("seperator", "separator"), ("conection", "connection"), ("lokc", "lock")]
+        {
             assert!(like(asked, known).is_some_and(|weight| weight > 0.7), "{asked} {known}");
         }
         for (asked, known) in [("cat", "car"), ("lock", "clock2x"), ("table", "cradle"), ("of", "off")] {

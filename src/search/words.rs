@@ -51,7 +51,8 @@ pub fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
 pub fn pairs(run: &str) -> impl Iterator<Item = (usize, &str)> {
     let starts: Vec<usize> = run.char_indices().map(|(at, _)| at).chain([run.len()]).collect();
     let count = starts.len().saturating_sub(2).max(1);
-    (0..count).map(move |index| (starts[index], &run[starts[index]..starts[(index + 2).min(starts.len() - 1)]]))
+    (0..count)
+        .map(move |index| (starts[index], &run[starts[index]..starts[(index + 2).min(starts.len() - 1)]]))
 }
 
 /// The parts of `refreshToken` or `HTTPServer`, with the byte offset of each; nothing for a word without humps.
@@ -64,7 +65,8 @@ pub fn humps(word: &str) -> Vec<(usize, &str)> {
         let next_is_lower = bytes.get(at + 1).is_some_and(u8::is_ascii_lowercase);
         bytes[at].is_ascii_uppercase() && (!bytes[at - 1].is_ascii_uppercase() || next_is_lower)
     };
-    let mut starts: Vec<usize> = std::iter::once(0).chain((1..bytes.len()).filter(|at| is_start(*at))).collect();
+    let mut starts: Vec<usize> =
+        std::iter::once(0).chain((1..bytes.len()).filter(|at| is_start(*at))).collect();
     if starts.len() < 2 {
         return Vec::new();
     }
@@ -120,7 +122,10 @@ mod tests {
 
     #[test]
     fn words_end_where_the_index_ends_them() {
-        assert_eq!(texts("refresh_token in src/auth-v2.rs!"), ["refresh", "token", "in", "src", "auth", "v2", "rs"]);
+        assert_eq!(
+            texts("refresh_token in src/auth-v2.rs!"),
+            ["refresh", "token", "in", "src", "auth", "v2", "rs"]
+        );
         assert_eq!(texts("用Redis连接池 のtest"), ["用", "Redis", "连接池", "の", "test"]);
         assert_eq!(texts("\0 \u{202e}… ☃"), Vec::<&str>::new());
     }

@@ -306,8 +306,8 @@ pub fn add_words<'a>(
 ) -> Result<(), StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     {
-        let mut statement =
-            transaction.prepare_cached("INSERT INTO search_words (word) VALUES (?1) ON CONFLICT DO NOTHING")?;
+        let mut statement = transaction
+            .prepare_cached("INSERT INTO search_words (word) VALUES (?1) ON CONFLICT DO NOTHING")?;
         for word in words {
             statement.execute([word])?;
         }
@@ -416,10 +416,106 @@ pub fn differences(database: &Connection) -> Result<Differences, StoreError> {
         SELECT place FROM search_prompts";
     let count = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0));
     let indexed = count("SELECT count(*) FROM search_index_docsize")?;
-    let found = count(&format!("SELECT count(*) FROM ({expected}) WHERE place IN (SELECT id FROM search_index_docsize)"))?;
+    let found = count(&format!(
+        "SELECT count(*) FROM ({expected}) WHERE place IN (SELECT id FROM search_index_docsize)"
+    ))?;
     let all = count(
         "SELECT (SELECT count(*) FROM observations WHERE deleted_at IS NULL) + (SELECT count(*) FROM session_summaries)
          + (SELECT count(*) FROM user_prompts WHERE id NOT IN (SELECT id FROM search_pending))",
     )?;
     Ok(Differences { missing: all - found, surplus: indexed - found })
+}
+
+/// Something that happened, as the timeline shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moment {
+    /// What it is.
+    pub kind: Kind,
+    /// Its id in its kind.
+    pub id: i64,
+    /// Whose it is.
+    pub session_id: String,
+    /// The project's name.
+    pub project: String,
+    /// An observation's type.
+    pub type_word: Option<String>,
+    /// What it is called; the beginning of a prompt.
+    pub title: String,
+    /// When it happened.
+    pub created_at: Millis,
+}
+
+/// What happened in the same project before and after something, oldest first, it included; nothing if it is not there.
+pub fn timeline(
+    database: &Connection,
+    anchor: (Kind, i64),
+    before: u32,
+    after: u32,
+) -> Result<Vec<Moment>, StoreError> {
+    let Some(document) = document(database, anchor.0, anchor.1)? else { return Ok(Vec::new()) };
+    let mut moments = around(database, &document, "<=", "DESC", before.saturating_add(1))?;
+    moments.extend(around(database, &document, ">=", "ASC", after.saturating_add(1))?);
+    moments.sort_by_key(order);
+    moments.dedup_by_key(|moment| order(moment));
+    let Some(at) = moments.iter().position(|moment| (moment.kind, moment.id) == anchor) else {
+        return Ok(Vec::new());
+    };
+    moments.truncate(at.saturating_add(after as usize).saturating_add(1));
+    moments.drain(..at.saturating_sub(before as usize));
+    Ok(moments)
+}
+
+/// A turn begins with its prompt and ends with its summary.
+fn order(moment: &Moment) -> (Millis, u8, i64) {
+    let rank = match moment.kind {
+        Kind::Prompt => 0,
+        Kind::Observation => 1,
+        Kind::Summary => 2,
+    };
+    (moment.created_at, rank, moment.id)
+}
+
+fn around(
+    database: &Connection,
+    anchor: &Document,
+    side: &str,
+    direction: &str,
+    limit: u32,
+) -> Result<Vec<Moment>, StoreError> {
+    // What shares the anchor's millisecond is read whole, whatever the limit: it may be any of them.
+    let queries = [
+        (Kind::Observation, format!(
+            "SELECT id, session_id, project, type, coalesce(title, summary, ''), created_at FROM observations
+             WHERE project = ?1 AND created_at {side} ?2 AND deleted_at IS NULL ORDER BY created_at {direction}, id {direction}")),
+        (Kind::Summary, format!(
+            "SELECT id, session_id, project, NULL, coalesce(request, summary, completed, ''), created_at FROM session_summaries
+             WHERE project = ?1 AND created_at {side} ?2 ORDER BY created_at {direction}, id {direction}")),
+        (Kind::Prompt, format!(
+            "SELECT p.id, p.session_id, s.project, NULL, substr(p.prompt, 1, 400), p.created_at
+             FROM sessions s JOIN user_prompts p ON p.session_id = s.id
+             WHERE s.project = ?1 AND p.created_at {side} ?2 ORDER BY p.created_at {direction}, p.id {direction}")),
+    ];
+    let mut moments = Vec::new();
+    for (kind, sql) in queries {
+        let mut statement = database.prepare_cached(&sql)?;
+        let mut rows = statement.query(params![anchor.project, anchor.created_at])?;
+        let mut beyond = 0;
+        while let Some(row) = rows.next()? {
+            let created_at: Millis = row.get(5)?;
+            beyond += u32::from(created_at != anchor.created_at);
+            if beyond > limit {
+                break;
+            }
+            moments.push(Moment {
+                kind,
+                id: row.get(0)?,
+                session_id: row.get(1)?,
+                project: row.get(2)?,
+                type_word: row.get(3)?,
+                title: row.get(4)?,
+                created_at,
+            });
+        }
+    }
+    Ok(moments)
 }

@@ -1,9 +1,11 @@
-//! What has to be done now and then: the log written back, silent sessions closed, old rows dropped.
+//! What has to be done now and then: the log written back, the search index brought up to date, silent sessions closed, old
+//! rows dropped.
 
 use std::time::{Duration, Instant};
 
 use super::clock;
 use super::state::{Running, Shared};
+use crate::search;
 use crate::store::{StoreError, upkeep};
 
 /// The write-ahead log is written back when it is larger than this.
@@ -25,6 +27,9 @@ impl Schedule {
         let log = std::fs::metadata(shared.home.log()).map_or(0, |meta| meta.len());
         if log > LOG_TOO_LARGE {
             running.writer.run(|database| tolerate_busy(upkeep::checkpoint(database))).await?;
+        }
+        if running.writer.run(search::upkeep::catch_up).await? {
+            shared.nudge.notify_one();
         }
         let is_due = self.hourly.is_none_or(|last| last.elapsed() >= HOUR);
         if !is_due && !self.unfinished {

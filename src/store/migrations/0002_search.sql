@@ -169,6 +169,9 @@ CREATE TRIGGER search_prompt_updated AFTER UPDATE OF id, prompt ON user_prompts 
   INSERT INTO search_pending VALUES (new.id);
 END;
 
+-- Bought: the timeline around something without a walk over all summaries.
+CREATE INDEX summaries_by_project ON session_summaries (project, created_at);
+
 -- What was there before.
 INSERT INTO search_feed_observation
 SELECT NULL, id, project, title, summary, detail, facts, concepts, files_read, files_modified, functions_changed
