@@ -68,6 +68,10 @@ uninstall: ## Take all of that back; what was remembered stays
 	@if [ -x "$(PREFIX)/bin/claude-mem" ]; then "$(PREFIX)/bin/claude-mem" uninstall; \
 	 else $(CARGO) run --locked --quiet --bin claude-mem -- uninstall; fi
 
+.PHONY: eval
+eval: ## How well search finds what was meant (make eval DATA=file.jsonl for data of your own)
+	@DATA=$(if $(DATA),$(abspath $(DATA))) $(CARGO) bench --locked --quiet --bench eval
+
 .PHONY: clean
 clean: ## Remove what was built
 	$(CARGO) clean

@@ -59,6 +59,7 @@ pub struct Config {
     pub cost: Cost,
     pub prices: BTreeMap<String, Price>,
     pub context: Context,
+    pub search: Search,
     pub retention: Retention,
 }
 
@@ -201,10 +202,63 @@ pub struct Context {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Search {
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub depth: u64,
+    #[serde(deserialize_with = "not_negative")]
+    pub common_percent: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub title_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub concepts_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub files_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub summary_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub facts_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub detail_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub saturation: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub length_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub proximity_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub neighbour_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub time_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub recency_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub recency_days: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub type_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub project_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub near_files_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub summaries_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub prompts_weight: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
 pub struct Retention {
     pub raw_days: u64,
     pub queue_days: u64,
     pub event_log_days: u64,
+}
+
+impl Search {
+    /// [`Search::depth`] as a count.
+    pub fn depth(&self) -> usize {
+        usize::try_from(self.depth).unwrap_or(usize::MAX)
+    }
 }
 
 fn at_least<'de, const MIN: u64, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
@@ -409,7 +463,7 @@ fn file_settings<'a>(file: &Path, text: &str, table: &'a DeTable<'a>) -> Vec<Set
 }
 
 /// The sections whose keys are laid over the defaults one by one; anything else is an unknown key as a whole.
-const KNOWN_SECTIONS: [&str; 13] = [
+const KNOWN_SECTIONS: [&str; 14] = [
     "hook",
     "capture",
     "queue",
@@ -422,6 +476,7 @@ const KNOWN_SECTIONS: [&str; 13] = [
     "cost",
     "prices",
     "context",
+    "search",
     "retention",
 ];
 
@@ -560,6 +615,13 @@ impl Environment {
     #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub fn has_manager() -> bool {
         std::env::var_os("NOTIFY_SOCKET").is_some()
+    }
+
+    /// `NO_COLOR`: the user wants none.
+    #[cfg(feature = "service")]
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn forbids_colour() -> bool {
+        std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
     }
 
     /// An environment that says only this; for tests.

@@ -14,6 +14,7 @@
 //! - [`worker`]: the service: sockets, queue processor, HTTP API
 //! - [`hook`]: what `claude-mem-hook` does: read, strip, insert or spool, nudge, print
 //! - [`context`]: what a new session is told about the ones before it
+//! - [`search`]: from a question to the memories that answer it
 //! - [`compress`]: from a turn's events to observations and summaries
 //! - [`llm`]: models, and the only way out
 //! - [`store`]: the database, and all SQL
@@ -41,6 +42,8 @@ pub mod model;
 pub mod paths;
 pub mod privacy;
 pub mod project;
+#[cfg(feature = "service")]
+pub mod search;
 pub mod spool;
 pub mod store;
 pub mod tokens;

@@ -9,6 +9,7 @@ mod compress;
 #[allow(dead_code, reason = "the tests need more of it")]
 mod endpoint;
 mod hook;
+mod search;
 mod table;
 mod worker;
 
@@ -30,6 +31,9 @@ fn main() {
     }
     if is_wanted("worker") {
         worker::run(&binaries, &mut table);
+    }
+    if is_wanted("search") {
+        search::run(&binaries, &mut table);
     }
     table.print();
 }

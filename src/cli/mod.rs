@@ -11,10 +11,16 @@ pub mod launch;
 mod log_file;
 mod logs;
 mod queue;
+mod recall;
+mod reindex;
+mod search;
 mod service;
 mod sessions;
+mod show;
 mod start;
 mod status;
+mod style;
+mod timeline;
 mod worker;
 
 use std::process::ExitCode;
@@ -55,6 +61,14 @@ enum Command {
     Logs(logs::Arguments),
     /// List the sessions that are remembered
     Sessions(sessions::Arguments),
+    /// Find memories, in any words
+    Search(search::Arguments),
+    /// Show what happened around a memory
+    Timeline(timeline::Arguments),
+    /// Show memories in full
+    Show(show::Arguments),
+    /// Make the search index anew
+    Reindex(reindex::Arguments),
     /// Look at the queue, and repair it
     Queue(queue::Arguments),
     /// Show, check and find the settings
@@ -92,6 +106,10 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
         Command::Doctor(arguments) => doctor::run(&home, &environment, arguments),
         Command::Logs(arguments) => logs::run(&home, &environment, arguments),
         Command::Sessions(arguments) => sessions::run(&home, arguments),
+        Command::Search(arguments) => search::run(&home, &environment, arguments),
+        Command::Timeline(arguments) => timeline::run(&home, &environment, arguments),
+        Command::Show(arguments) => show::run(&home, &environment, arguments),
+        Command::Reindex(_) => reindex::run(&home),
         Command::Queue(arguments) => queue::run(&home, &environment, arguments),
         Command::Config(arguments) => config::run(&home, &environment, arguments),
         Command::Completions(arguments) => completions::run(arguments),

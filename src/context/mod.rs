@@ -3,7 +3,7 @@
 //! The worker and the hook build the same text with the same code; the same database and minute give the same bytes.
 
 pub mod age;
-mod line;
+pub(crate) mod line;
 
 use rusqlite::Connection;
 

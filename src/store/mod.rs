@@ -15,6 +15,8 @@ pub mod queue;
 #[cfg(feature = "service")]
 pub mod queue_admin;
 mod schema;
+#[cfg(feature = "service")]
+pub mod search;
 pub mod sessions;
 #[cfg(feature = "service")]
 pub mod upkeep;

@@ -11,7 +11,8 @@ use super::StoreError;
 use crate::{model::Millis, paths::create_private_dir};
 
 /// Each brings the schema from its index to the next version. A shipped one is never edited.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_capture.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("migrations/0001_capture.sql"), include_str!("migrations/0002_search.sql")];
 
 /// The version that this program writes and understands.
 pub const CURRENT: i64 = MIGRATIONS.len() as i64;
@@ -146,6 +147,16 @@ mod tests {
                 "observation_sources",
                 "observations",
                 "pending_queue",
+                "search_index",
+                "search_index_config",
+                "search_index_data",
+                "search_index_docsize",
+                "search_index_idx",
+                "search_pending",
+                "search_progress",
+                "search_projects",
+                "search_prompts",
+                "search_words",
                 "session_summaries",
                 "sessions",
                 "user_prompts",

@@ -1,9 +1,11 @@
-//! What has to be done now and then: the log written back, silent sessions closed, old rows dropped.
+//! What has to be done now and then: the log written back, the search index brought up to date, silent sessions closed, old
+//! rows dropped.
 
 use std::time::{Duration, Instant};
 
 use super::clock;
 use super::state::{Running, Shared};
+use crate::search;
 use crate::store::{StoreError, upkeep};
 
 /// The write-ahead log is written back when it is larger than this.
@@ -32,6 +34,9 @@ impl Schedule {
         if log > LOG_LARGE {
             let patience = if log > LOG_TOO_LARGE { LONGEST_WAIT } else { Duration::ZERO };
             running.database.write(move |database| upkeep::checkpoint(database, patience)).await?;
+        }
+        if running.database.write(search::upkeep::catch_up).await? {
+            shared.nudge.notify_one();
         }
         let is_due = self.hourly.is_none_or(|last| last.elapsed() >= HOUR);
         if !is_due && !self.unfinished {

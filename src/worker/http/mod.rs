@@ -2,6 +2,7 @@
 
 mod answer;
 mod metrics;
+mod recall;
 mod routes;
 mod sessions;
 

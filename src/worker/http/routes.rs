@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::{ApiError, JsonBody, MOST_BODY_BYTES, Parameters};
-use super::{metrics, sessions};
+use super::{metrics, recall, sessions};
 use crate::context;
 use crate::model::SessionId;
 use crate::project::Project;
@@ -29,6 +29,9 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route("/api/queue/stats", get(queue_stats))
         .route("/api/context", get(context))
         .route("/api/observations", get(observations))
+        .route("/api/search", get(recall::search).post(recall::search_posted))
+        .route("/api/timeline", get(recall::timeline))
+        .route("/api/memories", get(recall::memories))
         .route("/api/summarize", post(sessions::summarize_now))
         .route("/api/sessions", get(sessions::list))
         .route("/api/sessions/{id}", axum::routing::delete(sessions::stop))

@@ -1,0 +1,213 @@
+//! Search over the worker's socket, with 100,000 and 1,000,000 observations, and what the index costs an insert.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use claude_mem::paths::Home;
+use claude_mem::store;
+use rusqlite::Connection;
+
+use crate::table::{Table, median};
+
+const ASKED: usize = 41;
+
+/// Fills databases and asks workers about them. `CLAUDE_MEM_BENCH_ROWS` sets other sizes: "100000,1000000".
+pub fn run(binaries: &Path, table: &mut Table) {
+    insert_cost(table);
+    let sizes = std::env::var("CLAUDE_MEM_BENCH_ROWS").unwrap_or_else(|_| "100000,1000000".to_owned());
+    let mut before: Vec<f64> = Vec::new();
+    for rows in sizes.split(',').map(|rows| rows.trim().parse::<usize>().unwrap()) {
+        let times = measure(binaries, table, rows, &before);
+        if before.is_empty() {
+            before = times;
+        }
+    }
+}
+
+/// A question, and the most that it may take with 100,000 rows.
+const QUESTIONS: [(&str, &str, &str); 7] = [
+    ("common word", "q=cache", "≤ 10 ms"),
+    ("rare word", "q=zanzibar77", "≤ 3 ms"),
+    ("five words", "q=parser+deadlock+index+connection+socket", "≤ 10 ms"),
+    ("five words, one project", "q=parser+deadlock+index+connection+socket&project=project3", "≤ 10 ms"),
+    ("common word, one type, a year", "q=cache&type=decision&since=365d", "–"),
+    ("misspelt word", "q=conection+pool", "–"),
+    (
+        "40 words",
+        "q=lock+token+parser+index+socket+queue+buffer+thread+schema+border+deadlock+timeout+retry+header+layout+font+button+colour+window+signal+branch+commit+merge+rebase+module+import+export+class+method+string+number+array+stream+file+folder+path+network+packet+router+proxy",
+        "≤ 100 ms",
+    ),
+];
+
+fn measure(binaries: &Path, table: &mut Table, rows: usize, before: &[f64]) -> Vec<f64> {
+    let scratch = tempfile::tempdir().unwrap();
+    let home = Home::locate(Some(scratch.path().join("mem")), None).unwrap();
+    let began = Instant::now();
+    fill(&home, rows);
+    let each = began.elapsed().as_secs_f64() * 1e6 / rows as f64;
+    table.figure(&format!("filling {rows} rows, words learnt"), format!("{each:.0} µs a row"), "–");
+    let worker = Worker::start(binaries, &home, scratch.path());
+    let mut medians = Vec::new();
+    for (at, (what, query, bound)) in QUESTIONS.into_iter().enumerate() {
+        let mut times: Vec<f64> = (0..ASKED).map(|_| worker.ask(&format!("/api/search?{query}"))).collect();
+        let ours = median(&mut times);
+        let what = format!("search {rows}: {what}");
+        match before.get(at) {
+            Some(before) => table.time(&format!("{what} (baseline: the first size)"), *before, ours, "≤ 4×"),
+            None => table.figure(&what, format!("{ours:.2} ms"), bound),
+        }
+        medians.push(ours);
+    }
+    medians
+}
+
+struct Worker {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Worker {
+    fn start(binaries: &Path, home: &Home, scratch: &Path) -> Self {
+        let child = Command::new(binaries.join("claude-mem"))
+            .arg("worker")
+            .env("CLAUDE_MEM_HOME", home.dir())
+            .env("HOME", scratch)
+            .env("CLAUDE_MEM_COMPRESS_PROVIDER", "local")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let worker = Self { child, socket: home.socket() };
+        while UnixStream::connect(&worker.socket).is_err() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // The first questions read the file in.
+        for (_, query, _) in QUESTIONS {
+            worker.ask(&format!("/api/search?{query}"));
+        }
+        worker
+    }
+
+    /// How long an answer takes, in milliseconds, the connection included.
+    fn ask(&self, route: &str) -> f64 {
+        let began = Instant::now();
+        let mut stream = UnixStream::connect(&self.socket).unwrap();
+        write!(stream, "GET {route} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        began.elapsed().as_secs_f64() * 1000.0
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Words of everyday work; the earlier ones are the more common.
+const WORDS: &str = "the to a of in and is for it with on cache test error request token file user when not from that after \
+    add fix use config query build server connection lock parser index socket queue buffer thread schema border deadlock \
+    timeout retry header layout font button colour window signal branch commit merge rebase module import export class method \
+    string number array stream folder path network packet router proxy session cookie upload download image video audio \
+    table column row key value map list tree graph node edge hash sort filter search match replace split join trim parse \
+    format print log trace debug release version upgrade migrate rollback deploy container volume cluster pod service \
+    endpoint payload schema validate sanitize escape encode decode encrypt decrypt sign verify certificate issuer";
+
+fn fill(home: &Home, rows: usize) {
+    let mut database = store::open_for_worker(home, 0).unwrap();
+    let words: Vec<&str> = WORDS.split_whitespace().collect();
+    let mut random = 88_172_645_463_325_252_u64;
+    let mut next = move || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    let mut at = 0;
+    while at < rows {
+        let transaction = database.transaction().unwrap();
+        for number in at..(at + 2_000).min(rows) {
+            let mut text = |count: usize| {
+                let mut text = String::new();
+                for _ in 0..count {
+                    // Squared, so that a few words are in most texts; one in four is of a long tail of names.
+                    let uniform = (next() % 1_000_000) as f64 / 1e6;
+                    if next() % 4 == 0 {
+                        let _ = write!(text, "name{:x} ", (uniform * uniform * 200_000.0) as u64);
+                    } else {
+                        text.push_str(words[(uniform * uniform * words.len() as f64) as usize]);
+                        text.push(' ');
+                    }
+                }
+                text
+            };
+            let rare = if number % 20_000 == 77 { "zanzibar77" } else { "" };
+            insert(&transaction, number, &(text(7) + rare), &text(30), &text(35), &text(12));
+        }
+        transaction.commit().unwrap();
+        at += 2_000;
+    }
+    while claude_mem::search::upkeep::catch_up(&mut database).unwrap() {}
+    database.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+}
+
+const TYPES: [&str; 6] = ["bugfix", "feature", "refactor", "change", "discovery", "decision"];
+
+fn insert(database: &Connection, number: usize, title: &str, summary: &str, detail: &str, fact: &str) {
+    let (session, project) = (format!("s{}", number / 20), format!("project{}", number / 20 % 8));
+    let at = 1_750_000_000_000 + number as i64 * 60_000;
+    if number % 20 == 0 {
+        let sql = "INSERT INTO sessions (id, project, started_at, last_activity_at) VALUES (?1, ?2, ?3, ?3)";
+        database.prepare_cached(sql).unwrap().execute((&session, &project, at)).unwrap();
+    }
+    let sql =
+        "INSERT INTO observations (uid, session_id, project, type, title, summary, detail, facts, concepts,
+                 files_modified, created_at)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, json_array(?8), json_array('cache', 'parser'),
+                 json_array('src/' || ?9 || '/mod.rs'), ?10)";
+    let uid = format!("{number:036}");
+    let folder = title.split(' ').next();
+    let mut statement = database.prepare_cached(sql).unwrap();
+    let kind = TYPES[number % 6];
+    statement
+        .execute(rusqlite::params![uid, session, project, kind, title, summary, detail, fact, folder, at])
+        .unwrap();
+}
+
+/// One observation in a transaction of its own, as the worker stores it, with the index's triggers and without them.
+fn insert_cost(table: &mut Table) {
+    let mut medians = Vec::new();
+    for indexed in [false, true] {
+        let scratch = tempfile::tempdir().unwrap();
+        let home = Home::locate(Some(scratch.path().join("mem")), None).unwrap();
+        fill(&home, 10_000);
+        let database = store::open_for_worker(&home, 0).unwrap();
+        if !indexed {
+            database.execute_batch("DROP TRIGGER search_observation_inserted").unwrap();
+        }
+        let texts: Vec<String> = {
+            let sql = "SELECT summary FROM observations WHERE id <= 2000";
+            let mut statement = database.prepare(sql).unwrap();
+            statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        };
+        let mut times = Vec::new();
+        for (number, text) in texts.iter().enumerate() {
+            let began = Instant::now();
+            database.execute_batch("BEGIN IMMEDIATE").unwrap();
+            insert(&database, 20_001 + number * 20, &text[..40], text, text, &text[..60]);
+            database.execute_batch("COMMIT").unwrap();
+            times.push(began.elapsed().as_secs_f64() * 1000.0);
+        }
+        // The mean: merging the index happens in few of them, and belongs to all.
+        medians.push(times.iter().sum::<f64>() / times.len() as f64);
+    }
+    table.time("insert of an observation, indexed (baseline: not)", medians[0], medians[1], "≤ 3×");
+}

@@ -1,0 +1,264 @@
+//! `make eval`: how well search finds what was meant, on the committed set or on a file of one's own.
+//!
+//! The set has two halves. Weights were chosen by the first (a) alone; the second (b) is the check. Fails when recall at 5
+//! falls more than two points below `eval/baseline.json`. `CLAUDE_MEM_EVAL_UPDATE=1` writes that file anew,
+//! `CLAUDE_MEM_EVAL_MISSES=a` lists the queries of the first half that found nothing in five.
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    missing_docs
+)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use claude_mem::config::{Config, Environment, Search as Settings};
+use claude_mem::paths::Home;
+use claude_mem::search::{self, Filter, Request};
+use claude_mem::store;
+use rusqlite::{Connection, params};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Deserialize)]
+struct Doc {
+    id: Value,
+    #[serde(default)]
+    project: String,
+    #[serde(default)]
+    session: Value,
+    #[serde(default)]
+    created_at: i64,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    title: Option<String>,
+    #[serde(alias = "text")]
+    summary: Option<String>,
+    detail: Option<String>,
+    facts: Option<Value>,
+    concepts: Option<Value>,
+    files_read: Option<Value>,
+    files_modified: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Question {
+    q: String,
+    project: Option<String>,
+    relevant: Vec<Value>,
+    #[serde(default = "any_kind")]
+    kind: String,
+}
+
+fn any_kind() -> String {
+    "any".into()
+}
+
+#[derive(Default)]
+struct Set {
+    docs: Vec<Doc>,
+    /// Each with the part that it belongs to.
+    questions: Vec<(String, Question)>,
+}
+
+#[derive(Default, Clone, Copy)]
+struct Tally {
+    count: f64,
+    at_1: f64,
+    at_5: f64,
+    at_10: f64,
+    reciprocal: f64,
+}
+
+impl Tally {
+    fn add(&mut self, rank: Option<usize>) {
+        let within = |most: usize| f64::from(u8::from(rank.is_some_and(|rank| rank < most)));
+        self.count += 1.0;
+        self.at_1 += within(1);
+        self.at_5 += within(5);
+        self.at_10 += within(10);
+        self.reciprocal += rank.map_or(0.0, |rank| 1.0 / (rank + 1) as f64);
+    }
+
+    fn row(&self, name: &str) {
+        let share = |sum: f64| sum / self.count.max(1.0);
+        println!(
+            "| {name} | {} | {:.3} | {:.3} | {:.3} | {:.3} |",
+            self.count,
+            share(self.at_1),
+            share(self.at_5),
+            share(self.at_10),
+            share(self.reciprocal)
+        );
+    }
+}
+
+fn main() -> ExitCode {
+    let own = std::env::var_os("DATA").filter(|file| !file.is_empty()).map(PathBuf::from);
+    let set = own.as_deref().map_or_else(committed, of_user);
+    let scratch = tempfile::tempdir().unwrap();
+    let home = Home::locate(Some(scratch.path().join("mem")), None).unwrap();
+    let config = Config::load(Path::new("/nonexistent"), &Environment::capture()).unwrap();
+    let database = load(&home, &set);
+    println!("{} documents, {} queries\n", set.docs.len(), set.questions.len());
+    let mut measured = BTreeMap::new();
+    measure("lexical", &database, &set, &config.search, &mut measured);
+    if own.is_some() { ExitCode::SUCCESS } else { compare(&measured) }
+}
+
+/// The two halves in `eval/`.
+fn committed() -> Set {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("eval");
+    let mut set = Set::default();
+    for part in ["a", "b"] {
+        let lines =
+            |name: &str| std::fs::read_to_string(folder.join(format!("{part}.{name}.jsonl"))).unwrap();
+        set.docs.extend(lines("docs").lines().map(|line| serde_json::from_str::<Doc>(line).unwrap()));
+        let questions = lines("queries");
+        let parsed = questions.lines().map(|line| serde_json::from_str::<Question>(line).unwrap());
+        set.questions.extend(parsed.map(|question| (part.to_owned(), question)));
+    }
+    set
+}
+
+/// `{docs, queries}`, as one value or one on each line.
+fn of_user(file: &Path) -> Set {
+    #[derive(Deserialize)]
+    struct Data {
+        #[serde(default)]
+        docs: Vec<Doc>,
+        #[serde(default)]
+        queries: Vec<Question>,
+    }
+    let text = std::fs::read_to_string(file).expect("the data can be read");
+    let mut set = Set::default();
+    for data in serde_json::Deserializer::from_str(&text).into_iter::<Data>() {
+        let data = data.expect("the data is {docs: […], queries: […]}");
+        set.docs.extend(data.docs);
+        set.questions.extend(data.queries.into_iter().map(|question| ("all".to_owned(), question)));
+    }
+    set
+}
+
+/// A name for a value that may be text or a number.
+fn name(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Puts the documents into a database of their own, in the order of their time, as the service would.
+fn load(home: &Home, set: &Set) -> Connection {
+    let mut database = store::open_for_worker(home, 0).unwrap();
+    let mut docs: Vec<&Doc> = set.docs.iter().collect();
+    docs.sort_by_key(|doc| doc.created_at);
+    let transaction = database.transaction().unwrap();
+    for doc in docs {
+        let session = format!("{} {}", doc.project, name(&doc.session));
+        transaction
+            .execute(
+                "INSERT INTO sessions (id, project, started_at, last_activity_at) VALUES (?1, ?2, ?3, ?3)
+                 ON CONFLICT DO NOTHING",
+                params![session, doc.project, doc.created_at],
+            )
+            .unwrap();
+        let json =
+            |value: &Option<Value>| value.as_ref().filter(|value| value.is_array()).map(Value::to_string);
+        transaction
+            .execute(
+                "INSERT INTO observations (uid, session_id, project, type, title, summary, detail, facts, concepts, files_read,
+                   files_modified, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                params![
+                    name(&doc.id),
+                    session,
+                    doc.project,
+                    doc.kind.as_deref().unwrap_or("change"),
+                    doc.title,
+                    doc.summary,
+                    doc.detail,
+                    json(&doc.facts),
+                    json(&doc.concepts),
+                    json(&doc.files_read),
+                    json(&doc.files_modified),
+                    doc.created_at
+                ],
+            )
+            .unwrap();
+    }
+    transaction.commit().unwrap();
+    while search::upkeep::catch_up(&mut database).unwrap() {}
+    database
+}
+
+/// Where the first relevant document stands, if among the first ten.
+fn rank_of(database: &Connection, question: &Question, settings: &Settings, now: i64) -> Option<usize> {
+    let request = Request {
+        query: question.q.clone(),
+        filter: Filter { project: question.project.clone(), ..Filter::default() },
+        limit: 10,
+        now,
+        ..Request::default()
+    };
+    let found = search::search(database, &request, settings).unwrap();
+    let uid = |id: i64| -> String {
+        database.query_row("SELECT uid FROM observations WHERE id = ?1", [id], |row| row.get(0)).unwrap()
+    };
+    let is_relevant = |uid: String| question.relevant.iter().any(|relevant| name(relevant) == uid);
+    found
+        .hits
+        .iter()
+        .position(|hit| is_relevant(uid(hit.id)) || hit.similar.iter().any(|id| is_relevant(uid(*id))))
+}
+
+fn measure(
+    way: &str,
+    database: &Connection,
+    set: &Set,
+    settings: &Settings,
+    measured: &mut BTreeMap<String, f64>,
+) {
+    let now = set.docs.iter().map(|doc| doc.created_at).max().unwrap_or_default() + 24 * 60 * 60_000;
+    let misses = std::env::var("CLAUDE_MEM_EVAL_MISSES").unwrap_or_default();
+    let mut parts: BTreeMap<String, (Tally, BTreeMap<String, Tally>)> = BTreeMap::new();
+    for (part, question) in &set.questions {
+        let rank = rank_of(database, question, settings, now);
+        if *part == misses && rank.is_none_or(|rank| rank >= 5) {
+            println!("missed ({}): {} → {rank:?}", question.kind, question.q);
+        }
+        for name in [part.as_str(), "all"].iter().take(if part == "all" { 1 } else { 2 }) {
+            let (total, kinds) = parts.entry((*name).to_owned()).or_default();
+            total.add(rank);
+            kinds.entry(question.kind.clone()).or_default().add(rank);
+        }
+    }
+    for (part, (total, kinds)) in parts {
+        println!(
+            "## {way}, part {part}\n\n| kind | queries | R@1 | R@5 | R@10 | MRR |\n| --- | --- | --- | --- | --- | --- |"
+        );
+        kinds.iter().for_each(|(kind, tally)| tally.row(kind));
+        total.row("**all**");
+        println!();
+        measured.insert(format!("{way} {part}"), (total.at_5 / total.count * 1000.0).round() / 1000.0);
+    }
+}
+
+/// Against what was committed: more than two points less is a failure.
+fn compare(measured: &BTreeMap<String, f64>) -> ExitCode {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("eval/baseline.json");
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|_| "{}".to_owned());
+    let mut baseline: BTreeMap<String, f64> = serde_json::from_str(&text).unwrap();
+    if std::env::var_os("CLAUDE_MEM_EVAL_UPDATE").is_some() {
+        baseline.extend(measured.clone());
+        std::fs::write(&file, format!("{:#}\n", json!(baseline))).unwrap();
+    }
+    let fallen: Vec<String> = measured
+        .iter()
+        .filter(|(way, _)| way.ends_with("all"))
+        .filter_map(|(way, now)| Some((way, now, baseline.get(way)?)))
+        .filter(|(_, now, before)| **now < **before - 0.02)
+        .map(|(way, now, before)| format!("{way}: R@5 fell from {before} to {now}"))
+        .collect();
+    fallen.iter().for_each(|line| println!("{line}"));
+    if fallen.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

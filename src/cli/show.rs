@@ -1,0 +1,72 @@
+//! `claude-mem show`: memories in full.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use super::recall::{ask, encoded, text};
+use super::style::{Style, harmless};
+use crate::config::Environment;
+use crate::paths::Home;
+use crate::search::answer;
+use crate::worker::clock;
+
+/// Show memories in full
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  claude-mem show 1234 S56 P7")]
+pub struct Arguments {
+    /// Ids that search shows: 12, S12 for a summary, P12 for a prompt
+    #[arg(required = true)]
+    ids: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let references: Option<Vec<_>> = arguments.ids.iter().map(|id| answer::referred(id)).collect();
+    let references = references.context("ids look like 12, S12 or P12")?;
+    let route = format!("/api/memories?ids={}", encoded(&arguments.ids.join(",")));
+    let answer = ask(home, environment, &route, |database, _| {
+        Ok(answer::memories(database, &references, clock::now())?)
+    })?;
+    let memories = answer["memories"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if arguments.json {
+        println!("{:#}", json!(memories));
+    } else {
+        let style = Style::of_stdout();
+        memories.iter().for_each(|memory| print(memory, style));
+    }
+    if memories.len() < references.len() {
+        eprintln!("claude-mem: {} of {} are not there", references.len() - memories.len(), references.len());
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(memory: &Value, style: Style) {
+    let kind = memory["type"].as_str().unwrap_or(text(memory, "kind"));
+    println!(
+        "{}",
+        style.strong(&harmless(&format!("{}  {kind}  {}", text(memory, "ref"), text(memory, "title"))))
+    );
+    println!("{}", style.faint(&harmless(&format!("{}, {}", text(memory, "project"), text(memory, "age")))));
+    for part in ["summary", "detail"] {
+        let said = text(memory, part).trim();
+        if !said.is_empty() {
+            println!("\n{}", harmless(said));
+        }
+    }
+    let lists =
+        [("facts", "Facts"), ("concepts", "Concepts"), ("files_modified", "Changed"), ("files_read", "Read")];
+    for (name, heading) in lists {
+        let items: Vec<&str> =
+            memory[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        if !items.is_empty() {
+            println!("\n{}", style.strong(heading));
+            items.iter().for_each(|item| println!("- {}", harmless(item)));
+        }
+    }
+    println!();
+}

@@ -1,0 +1,58 @@
+//! `claude-mem timeline`: what happened around a memory.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+
+use super::recall::{ask, encoded, text};
+use super::style::{Style, harmless};
+use crate::config::Environment;
+use crate::paths::Home;
+use crate::search::answer;
+use crate::store::search as index;
+use crate::worker::clock;
+
+/// Show what happened around a memory
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  claude-mem timeline 1234\n  claude-mem timeline S56 --before 10 --after 0"
+)]
+pub struct Arguments {
+    /// The id that search shows: 12, S12 for a summary, P12 for a prompt
+    anchor: String,
+    /// How many before it
+    #[arg(long, short, default_value_t = 5)]
+    before: u32,
+    /// How many after it
+    #[arg(long, short, default_value_t = 5)]
+    after: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let Arguments { anchor, before, after, json } = arguments;
+    let reference = answer::referred(anchor).context("an id looks like 12, S12 or P12")?;
+    let route = format!("/api/timeline?anchor={}&before={before}&after={after}", encoded(anchor));
+    let timeline = ask(home, environment, &route, |database, _| {
+        let moments = index::timeline(database, reference, *before, *after)?;
+        if moments.is_empty() {
+            bail!("there is no memory {anchor}");
+        }
+        Ok(answer::timeline(&moments, reference, clock::now()))
+    })?;
+    if *json {
+        println!("{timeline:#}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let style = Style::of_stdout();
+    for moment in timeline["moments"].as_array().into_iter().flatten() {
+        let kind = moment["type"].as_str().unwrap_or(text(moment, "kind"));
+        let line = format!("{:>8}  {kind:<11}  {}", text(moment, "ref"), harmless(text(moment, "title")));
+        let is_anchor = moment["anchor"].as_bool().unwrap_or_default();
+        let line = if is_anchor { style.strong(&line) } else { line };
+        println!("{} {line}  {}", if is_anchor { ">" } else { " " }, style.faint(text(moment, "age")));
+    }
+    Ok(ExitCode::SUCCESS)
+}

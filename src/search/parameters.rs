@@ -1,0 +1,159 @@
+//! A search as named parameters: of a URL, a JSON body, a command line, a tool call.
+
+use std::collections::BTreeMap;
+
+use super::{AsOf, Filter, Request};
+use crate::model::{Millis, ObservationType};
+use crate::store::search::Kind;
+
+/// Parameters by name. An empty one counts as missing.
+pub type Parameters = BTreeMap<String, String>;
+
+/// What a page holds unless the asker says otherwise, and at most.
+pub const PAGE: usize = 20;
+const LARGEST_PAGE: usize = 100;
+const FARTHEST: usize = 10_000;
+
+const NAMES: [&str; 14] = [
+    "q",
+    "project",
+    "kind",
+    "type",
+    "concept",
+    "file",
+    "since",
+    "until",
+    "limit",
+    "offset",
+    "as_of",
+    "explain",
+    "near_project",
+    "near_files",
+];
+
+impl Request {
+    /// The request that the parameters make, or what is wrong with them.
+    pub fn from_parameters(parameters: &Parameters, now: Millis) -> Result<Self, String> {
+        if let Some(unknown) = parameters.keys().find(|name| !NAMES.contains(&name.as_str())) {
+            return Err(format!("there is no parameter '{unknown}'; there are {}", NAMES.join(", ")));
+        }
+        let text = |name: &str| parameters.get(name).filter(|value| !value.is_empty()).cloned();
+        let time = |name: &str| match text(name) {
+            None => Ok(None),
+            Some(word) => moment(&word, now).map(Some).ok_or_else(|| {
+                format!("{name}: '{word}' is no time: 2026-02-03, 7d (ago) and milliseconds are")
+            }),
+        };
+        let number = |name: &str, usual: usize, most: usize| match text(name) {
+            None => Ok(usual),
+            Some(word) => word
+                .parse()
+                .map(|number: usize| number.min(most))
+                .map_err(|_| format!("{name}: '{word}' is no number")),
+        };
+        let filter = Filter {
+            project: text("project"),
+            kinds: list(text("kind"), kind)?,
+            types: list(text("type"), type_word)?,
+            concept: text("concept"),
+            file: text("file"),
+            since: time("since")?,
+            until: time("until")?,
+        };
+        let as_of = match text("as_of") {
+            None => None,
+            Some(word) => Some(AsOf::from_word(&word).ok_or("as_of is not from an earlier page")?),
+        };
+        Ok(Self {
+            query: text("q").unwrap_or_default(),
+            filter,
+            near_project: text("near_project"),
+            near_files: list(text("near_files"), |file| Ok(file.to_owned()))?,
+            limit: number("limit", PAGE, LARGEST_PAGE)?.max(1),
+            offset: number("offset", 0, FARTHEST)?,
+            as_of,
+            explain: text("explain").is_some_and(|word| word != "0" && word != "false"),
+            now,
+        })
+    }
+}
+
+fn list<T>(text: Option<String>, read: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+    let text = text.unwrap_or_default();
+    text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(read).collect()
+}
+
+fn kind(word: &str) -> Result<Kind, String> {
+    let known = Kind::ALL.into_iter().find(|kind| kind.as_str() == word.trim_end_matches('s'));
+    let known = known.or_else(|| (word == "summaries").then_some(Kind::Summary));
+    known.ok_or_else(|| format!("kind: '{word}' is none of observation, summary, prompt"))
+}
+
+fn type_word(word: &str) -> Result<String, String> {
+    let known = ObservationType::ALL.into_iter().find(|known| known.as_str().eq_ignore_ascii_case(word));
+    known.map(|known| known.as_str().to_owned()).ok_or_else(|| {
+        format!("type: '{word}' is none of {}", ObservationType::ALL.map(ObservationType::as_str).join(", "))
+    })
+}
+
+/// A point in time: milliseconds, a date of the local calendar, a time stamp, or an age such as `12h`, `7d`, `3w`.
+pub fn moment(word: &str, now: Millis) -> Option<Millis> {
+    if let Ok(millis) = word.parse() {
+        return Some(millis);
+    }
+    let unit = word.chars().last()?;
+    let hours = match unit {
+        'h' => 1,
+        'd' => 24,
+        'w' => 24 * 7,
+        _ => 0,
+    };
+    if hours > 0
+        && let Ok(count) = word[..word.len() - 1].parse::<i64>()
+    {
+        return now.checked_sub(count.checked_mul(hours * 3_600_000)?);
+    }
+    if let Ok(stamp) = word.parse::<jiff::Timestamp>() {
+        return Some(stamp.as_millisecond());
+    }
+    let date: jiff::civil::DateTime = word.parse().ok()?;
+    Some(date.to_zoned(jiff::tz::TimeZone::system()).ok()?.timestamp().as_millisecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(pairs: &[(&str, &str)]) -> Result<Request, String> {
+        let parameters =
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Request::from_parameters(&parameters, 1_000_000_000_000)
+    }
+
+    #[test]
+    fn nothing_is_needed_and_mistakes_are_told() {
+        assert_eq!(parse(&[]).unwrap().limit, PAGE);
+        assert_eq!(parse(&[("limit", "5000")]).unwrap().limit, LARGEST_PAGE);
+        for wrong in [
+            ("limit", "many"),
+            ("type", "bug"),
+            ("kind", "x"),
+            ("since", "soon"),
+            ("as_of", "1.2"),
+            ("quer", "x"),
+        ] {
+            assert!(parse(&[wrong]).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn times_are_dates_ages_and_stamps() {
+        let now = 1_000_000_000_000;
+        assert_eq!(moment("7d", now), Some(now - 7 * 24 * 3_600_000));
+        assert_eq!(moment("1700000000000", now), Some(1_700_000_000_000));
+        assert_eq!(moment("2026-02-03T00:00:00Z", now), Some(1_770_076_800_000));
+        assert!(moment("2026-02-03", now).is_some_and(|at| (at - 1_770_076_800_000).abs() <= 14 * 3_600_000));
+        assert_eq!(moment("9999999999999999999d", now), None);
+        assert_eq!(moment("日", now), None);
+    }
+}

@@ -1,0 +1,290 @@
+//! What is asked for: a text of any kind becomes clues, each with the expression that the index understands. Nothing that
+//! is typed can be a syntax error: every word is quoted.
+
+use super::stop_words::is_stop_word;
+use super::words::{fold, humps, key, pairs, words};
+
+/// One thing to look for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Clue {
+    /// The index's expression for it.
+    pub expression: String,
+    /// The same for a text in memory.
+    pub shape: Shape,
+    /// How much it counts beside the others.
+    pub weight: f64,
+    /// The word as it was asked, folded: for spelling. Empty where there is nothing to correct.
+    pub asked: String,
+}
+
+/// How a clue is recognised in a text.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shape {
+    /// Any of these stems.
+    Any(Vec<String>),
+    /// These stems, one after the other.
+    Phrase(Vec<String>),
+    /// A character of an unspaced script, wherever it stands.
+    Character(String),
+}
+
+/// A query, understood.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Query {
+    /// What to look for, in the order asked; any of it will do.
+    pub clues: Vec<Clue>,
+    /// Quoted phrases: each must be there.
+    pub required: Vec<Clue>,
+    /// Whether it asks for a reason.
+    pub asks_why: bool,
+}
+
+/// More clues than this cost more than they tell.
+const MOST_CLUES: usize = 40;
+/// Of a longer text the beginning is enough.
+const MOST_BYTES: usize = 8192;
+
+/// Beginnings of questions for a reason, in the languages that we know.
+const REASONS: [&str; 14] = [
+    "why",
+    "reason",
+    "reasons",
+    "rationale",
+    "warum",
+    "wieso",
+    "weshalb",
+    "grund",
+    "pourquoi",
+    "为什么",
+    "为何",
+    "原因",
+    "理由",
+    "なぜ",
+];
+
+impl Query {
+    /// Understands a text, whatever it is.
+    pub fn parse(text: &str) -> Self {
+        let text = super::words_cut(text, MOST_BYTES);
+        let mut query = Self { asks_why: asks_why(text), ..Self::default() };
+        let (phrases, rest) = split_quotes(text);
+        for phrase in phrases {
+            let stems: Vec<String> = stems_of(phrase);
+            if let Some(clue) = phrase_clue(phrase, stems, 1.5) {
+                query.required.push(clue.clone());
+                query.add(clue);
+            }
+        }
+        for stop_words in [false, true] {
+            for piece in rest.iter().flat_map(|part| part.split_whitespace()) {
+                query.add_piece(piece, stop_words);
+            }
+            // "how to do it" has no other words: then these must do.
+            if !query.clues.is_empty() {
+                break;
+            }
+        }
+        query
+    }
+
+    /// Takes one piece between blanks: a word, an identifier, a path, a run of characters.
+    fn add_piece(&mut self, piece: &str, with_stop_words: bool) {
+        let found: Vec<_> = words(piece).collect();
+        let spaced = found.iter().filter(|word| !word.unspaced).count();
+        let parts: usize = found.iter().map(|word| humps(word.text).len().max(1)).sum();
+        for word in &found {
+            if word.unspaced {
+                pairs(word.text).for_each(|(_, pair)| self.add(pair_clue(pair)));
+                continue;
+            }
+            let split = humps(word.text);
+            if !split.is_empty() {
+                self.add_humps(word.text, &split);
+            } else if with_stop_words || !is_stop_word(&fold(word.text)) {
+                // One of many parts tells less than a word that stands alone.
+                self.add(word_clue(word.text, if parts > 2 { 0.7 } else { 1.0 }));
+            }
+        }
+        if spaced > 1 && spaced == found.len() {
+            self.add_whole(piece);
+        }
+    }
+
+    fn add_humps(&mut self, word: &str, split: &[(usize, &str)]) {
+        let joined: Vec<&str> = split.iter().map(|(_, part)| *part).collect();
+        let mut whole = word_clue(word, 1.2);
+        whole.expression = format!("({} OR {})", whole.expression, quoted(&joined.join(" ")));
+        self.add(whole);
+        for part in joined.iter().filter(|part| part.len() > 1) {
+            self.add(word_clue(part, 0.6));
+        }
+    }
+
+    /// `refresh_token` as a whole; of a path also the last part.
+    fn add_whole(&mut self, piece: &str) {
+        let mut wholes = vec![piece];
+        wholes.extend(piece.rsplit_once('/').map(|(_, name)| name));
+        for whole in wholes {
+            let stems = stems_of(whole);
+            if stems.len() > 1 {
+                phrase_clue(whole, stems, 1.0).into_iter().for_each(|clue| self.add(clue));
+            }
+        }
+    }
+
+    fn add(&mut self, clue: Clue) {
+        let is_known = self.clues.iter().any(|known| known.shape == clue.shape);
+        if !is_known && self.clues.len() < MOST_CLUES {
+            self.clues.push(clue);
+        }
+    }
+}
+
+fn asks_why(text: &str) -> bool {
+    let is_reason = |word: &str| REASONS.contains(&word);
+    words(text).any(|word| {
+        if word.unspaced {
+            REASONS.iter().any(|reason| word.text.contains(reason))
+        } else {
+            is_reason(&fold(word.text))
+        }
+    })
+}
+
+/// What stands in quotes, and what does not. An unclosed quote is no quote.
+fn split_quotes(text: &str) -> (Vec<&str>, Vec<&str>) {
+    let (mut phrases, mut rest) = (Vec::new(), Vec::new());
+    let mut pieces = text.split('"');
+    rest.extend(pieces.next());
+    while let Some(inside) = pieces.next() {
+        match pieces.next() {
+            // A single quoted word is no phrase, but an identifier in quotes is.
+            Some(after) => {
+                phrases.push(inside);
+                rest.push(after);
+            }
+            None => rest.push(inside),
+        }
+    }
+    (phrases, rest)
+}
+
+fn stems_of(text: &str) -> Vec<String> {
+    let mut stems = Vec::new();
+    for word in words(text) {
+        if word.unspaced {
+            stems.extend(pairs(word.text).map(|(_, pair)| pair.to_owned()));
+        } else {
+            stems.push(key(word.text));
+        }
+    }
+    stems
+}
+
+/// A string for the index: quoted, so that nothing in it is an operator.
+fn quoted(text: &str) -> String {
+    let clean: String = text.chars().map(|c| if c == '"' || c == '\0' { ' ' } else { c }).collect();
+    format!("\"{clean}\"")
+}
+
+fn word_clue(word: &str, weight: f64) -> Clue {
+    Clue { expression: quoted(word), shape: Shape::Any(vec![key(word)]), weight, asked: fold(word) }
+}
+
+fn pair_clue(pair: &str) -> Clue {
+    if pair.chars().count() == 1 {
+        let expression = format!("{} *", quoted(pair));
+        return Clue {
+            expression,
+            shape: Shape::Character(pair.to_owned()),
+            weight: 1.0,
+            asked: String::new(),
+        };
+    }
+    Clue {
+        expression: quoted(pair),
+        shape: Shape::Any(vec![pair.to_owned()]),
+        weight: 0.7,
+        asked: String::new(),
+    }
+}
+
+fn phrase_clue(text: &str, stems: Vec<String>, weight: f64) -> Option<Clue> {
+    // The index has the pairs of unspaced scripts one after the other, too.
+    let expression = words(text)
+        .flat_map(|word| {
+            if word.unspaced { pairs(word.text).map(|(_, pair)| pair).collect() } else { vec![word.text] }
+        })
+        .collect::<Vec<_>>()
+        .join(" ");
+    let shape = match stems.len() {
+        0 => return None,
+        _ => Shape::Phrase(stems),
+    };
+    Some(Clue { expression: quoted(&expression), shape, weight, asked: String::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expressions(text: &str) -> Vec<String> {
+        Query::parse(text).clues.into_iter().map(|clue| clue.expression).collect()
+    }
+
+    #[test]
+    fn stop_words_go_unless_there_is_nothing_else() {
+        assert_eq!(expressions("why did we use the token cache"), ["\"token\"", "\"cache\""]);
+        assert_eq!(expressions("how to"), ["\"how\"", "\"to\""]);
+    }
+
+    #[test]
+    fn operators_are_words_and_quotes_never_break_out() {
+        for text in [
+            "a AND OR NEAR(",
+            "head:x*",
+            "\"unbalanced",
+            "\" \" \"",
+            "a\0b",
+            "^-(){}",
+            "col : \"a\" OR \"",
+            "''",
+        ] {
+            for clue in Query::parse(text).clues {
+                let quotes = clue.expression.matches('"').count();
+                assert!(quotes % 2 == 0 && !clue.expression.contains('\0'), "{text} → {}", clue.expression);
+            }
+        }
+    }
+
+    #[test]
+    fn identifiers_are_sought_whole_and_by_their_parts() {
+        assert_eq!(
+            expressions("refreshToken"),
+            ["(\"refreshToken\" OR \"refresh Token\")", "\"refresh\"", "\"Token\""]
+        );
+        assert_eq!(expressions("refresh_token"), ["\"refresh\"", "\"token\"", "\"refresh token\""]);
+        assert!(expressions("src/auth/token.rs").contains(&"\"token rs\"".to_owned()));
+    }
+
+    #[test]
+    fn unspaced_scripts_are_sought_by_pairs_and_single_characters_anywhere() {
+        assert_eq!(expressions("连接池"), ["\"连接\"", "\"接池\""]);
+        assert_eq!(expressions("池"), ["\"池\" *"]);
+    }
+
+    #[test]
+    fn a_quoted_phrase_is_required() {
+        let query = Query::parse("find \"connection pool\" timeout");
+        assert_eq!(query.required.len(), 1);
+        assert_eq!(query.required[0].expression, "\"connection pool\"");
+        assert!(Query::parse("an \"open quote").required.is_empty());
+    }
+
+    #[test]
+    fn questions_for_a_reason_are_recognised() {
+        assert!(Query::parse("Warum haben wir das getan?").asks_why);
+        assert!(Query::parse("为什么用连接池").asks_why);
+        assert!(!Query::parse("whyever").asks_why);
+    }
+}

@@ -1,0 +1,375 @@
+//! Reads the candidates, ranks them, folds what is nearly the same, and cuts out the page.
+
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::Connection;
+
+use super::candidates::{Candidates, Scope, candidates, newest_ranges};
+use super::query::Query;
+use super::score::{Evidence, Matcher, bm25};
+use super::snippet::{self, Snippet};
+use super::words::{fold, words};
+use super::{AsOf, Filter, Found, Hit, Parts, Request, dates};
+use crate::config::Search as Settings;
+use crate::model::Millis;
+use crate::store::StoreError;
+use crate::store::search::{self as index, Document, Kind, Place};
+
+/// One search under way.
+pub struct Search<'a> {
+    database: &'a Connection,
+    request: &'a Request,
+    settings: &'a Settings,
+    as_of: AsOf,
+    scope: Option<Scope>,
+}
+
+/// A row in the running.
+struct Entry {
+    document: Document,
+    evidence: Evidence,
+    parts: Parts,
+    score: f64,
+    similar: Vec<i64>,
+}
+
+/// Prompts that the worker has not indexed yet are looked at one by one, so many at most.
+const MOST_PENDING: u32 = 500;
+/// The best so many rows bring their neighbours in.
+const WITH_NEIGHBOURS: usize = 30;
+/// How far neighbours reach, to each side.
+const REACH: u32 = 2;
+
+const DAY: f64 = 24.0 * 60.0 * 60_000.0;
+
+impl<'a> Search<'a> {
+    pub fn new(
+        database: &'a Connection,
+        request: &'a Request,
+        settings: &'a Settings,
+    ) -> Result<Self, StoreError> {
+        let scope = Scope::new(database, request.filter.project.as_deref())?;
+        let as_of = match request.as_of {
+            Some(as_of) => as_of,
+            None => AsOf {
+                now: request.now,
+                ids: index::largest_ids(database)?,
+                rows: scope.as_ref().map_or(0, |scope| scope.rows as i64),
+            },
+        };
+        Ok(Self { database, request, settings, as_of, scope })
+    }
+
+    pub fn run(mut self) -> Result<Found, StoreError> {
+        let mut query = Query::parse(&self.request.query);
+        let mut found = Candidates::default();
+        if let Some(scope) = &mut self.scope {
+            scope.rows = self.as_of.rows.max(1) as f64;
+        }
+        if let Some(scope) = &self.scope {
+            found = if query.clues.is_empty() {
+                Candidates { places: self.newest(scope)?, ..Candidates::default() }
+            } else {
+                candidates(self.database, scope, &mut query, self.settings, self.is_filtered())?
+            };
+        }
+        found.rarities.resize(query.clues.len(), 1.0);
+        let matcher = Matcher::new(&query.clues);
+        let mut entries = self.read(&found.places, &matcher)?;
+        self.add_pending(&mut entries, &query, &matcher)?;
+        self.score(&mut entries, &query, &found.rarities)?;
+        self.lift(&mut entries, &query);
+        entries
+            .sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| newer_first(&a.document, &b.document)));
+        let entries = fold_similar(entries);
+        let total = entries.len();
+        let page = entries.into_iter().skip(self.request.offset).take(self.request.limit);
+        let hits = page.map(|entry| self.hit(entry, &query, &found.rarities, &matcher)).collect();
+        Ok(Found { hits, total, as_of: self.as_of, corrections: found.corrections })
+    }
+
+    /// Without any clue the newest rows are the answer.
+    fn newest(&self, scope: &Scope) -> Result<Vec<Place>, StoreError> {
+        let most = if self.is_filtered() { usize::MAX } else { self.depth() };
+        let mut places = Vec::new();
+        for range in newest_ranges(scope) {
+            places.extend(index::newest(self.database, range, most)?);
+        }
+        places.sort_by_key(|place| std::cmp::Reverse(place.id()));
+        Ok(places)
+    }
+
+    /// Whether rows must be looked at before it is known that they count.
+    fn is_filtered(&self) -> bool {
+        let Filter { project: _, kinds, types, concept, file, since, until } = &self.request.filter;
+        !kinds.is_empty()
+            || !types.is_empty()
+            || concept.is_some()
+            || file.is_some()
+            || since.is_some()
+            || until.is_some()
+    }
+
+    fn depth(&self) -> usize {
+        self.settings.depth().max(self.request.offset + self.request.limit)
+    }
+
+    /// Reads candidates until there are enough that count.
+    fn read(&self, places: &[Place], matcher: &Matcher<'_>) -> Result<Vec<Entry>, StoreError> {
+        let mut entries = Vec::new();
+        for place in places {
+            if !self.may_count(*place) {
+                continue;
+            }
+            let Some(document) = index::document(self.database, place.kind(), place.id())? else { continue };
+            if self.counts(&document) {
+                entries.push(self.entry(document, matcher));
+            }
+            if entries.len() >= self.depth() {
+                break;
+            }
+        }
+        Ok(entries)
+    }
+
+    fn entry(&self, document: Document, matcher: &Matcher<'_>) -> Entry {
+        let evidence = matcher.evidence(&document, self.settings);
+        Entry { document, evidence, parts: Parts::default(), score: 0.0, similar: Vec::new() }
+    }
+
+    /// What the place alone tells: rows that came after the first page are not in any page.
+    fn may_count(&self, place: Place) -> bool {
+        let newest = match place.kind() {
+            Kind::Observation => self.as_of.ids[0],
+            Kind::Summary => self.as_of.ids[1],
+            Kind::Prompt => self.as_of.ids[2],
+        };
+        let kinds = &self.request.filter.kinds;
+        place.id() <= newest && (kinds.is_empty() || kinds.contains(&place.kind()))
+    }
+
+    fn counts(&self, document: &Document) -> bool {
+        let filter = &self.request.filter;
+        let is_of_type = filter.types.is_empty()
+            || document
+                .type_word
+                .as_ref()
+                .is_some_and(|word| filter.types.iter().any(|wanted| wanted == word));
+        is_of_type
+            && filter.project.as_ref().is_none_or(|project| *project == document.project)
+            && filter.since.is_none_or(|since| document.created_at >= since)
+            && filter.until.is_none_or(|until| document.created_at < until)
+            && filter.concept.as_ref().is_none_or(|concept| has_concept(document, concept))
+            && filter.file.as_ref().is_none_or(|file| files(document).any(|path| is_same_file(&path, file)))
+    }
+
+    /// Prompts that wait for the worker are found all the same.
+    fn add_pending(
+        &self,
+        entries: &mut Vec<Entry>,
+        query: &Query,
+        matcher: &Matcher<'_>,
+    ) -> Result<(), StoreError> {
+        for id in index::pending_prompts(self.database, MOST_PENDING)? {
+            if !self.may_count(Place::new(0, Kind::Prompt, id)) {
+                continue;
+            }
+            let Some(document) = index::document(self.database, Kind::Prompt, id)? else { continue };
+            if !self.counts(&document) {
+                continue;
+            }
+            let entry = self.entry(document, matcher);
+            let matches = query.clues.is_empty() || entry.evidence.counts.iter().any(|count| *count > 0.0);
+            let has_phrases = query.required.iter().all(|required| {
+                let at = query.clues.iter().position(|clue| clue.shape == required.shape);
+                at.is_some_and(|at| entry.evidence.counts[at] > 0.0)
+            });
+            if matches && has_phrases {
+                entries.push(entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// Scores by words, and by the words of neighbours.
+    fn score(&self, entries: &mut [Entry], query: &Query, rarities: &[f64]) -> Result<(), StoreError> {
+        let lengths: f64 = entries.iter().map(|entry| entry.evidence.length).sum();
+        let average = lengths / entries.len().max(1) as f64;
+        let score = |evidence: &Evidence| bm25(evidence, &query.clues, rarities, average, self.settings);
+        for entry in entries.iter_mut() {
+            entry.parts.words = score(&entry.evidence);
+        }
+        if self.settings.neighbour_weight > 0.0 && !query.clues.is_empty() {
+            self.add_neighbours(entries)?;
+        }
+        let best = entries.iter().map(|entry| entry.parts.words + entry.parts.neighbours).fold(0.0, f64::max);
+        for entry in entries {
+            let sum = entry.parts.words + entry.parts.neighbours;
+            entry.parts.lexical = if best > 0.0 { sum / best } else { 1.0 };
+        }
+        Ok(())
+    }
+
+    /// What stands beside a good hit in its session often belongs to it: both lift each other.
+    fn add_neighbours(&self, entries: &mut [Entry]) -> Result<(), StoreError> {
+        let mut order: Vec<usize> =
+            (0..entries.len()).filter(|at| entries[*at].document.kind == Kind::Observation).collect();
+        order.sort_by(|a, b| entries[*b].parts.words.total_cmp(&entries[*a].parts.words));
+        order.truncate(WITH_NEIGHBOURS);
+        let mut known: HashMap<i64, usize> = HashMap::new();
+        for (at, entry) in entries.iter().enumerate() {
+            if entry.document.kind == Kind::Observation {
+                known.insert(entry.document.id, at);
+            }
+        }
+        let mut lifted: HashMap<usize, f64> = HashMap::new();
+        let mut done: HashSet<(i64, i64)> = HashSet::new();
+        for at in order {
+            let (session, id) = (entries[at].document.session_id.clone(), entries[at].document.id);
+            for (distance, other) in index::neighbours(self.database, &session, id, REACH)? {
+                let Some(beside) = known.get(&other).copied() else { continue };
+                if done.insert((id.min(other), id.max(other))) {
+                    let share = self.settings.neighbour_weight / f64::from(distance);
+                    *lifted.entry(at).or_default() += share * entries[beside].parts.words;
+                    *lifted.entry(beside).or_default() += share * entries[at].parts.words;
+                }
+            }
+        }
+        for (at, lift) in lifted {
+            entries[at].parts.neighbours = lift;
+        }
+        Ok(())
+    }
+
+    /// The factors beside the words.
+    fn lift(&self, entries: &mut [Entry], query: &Query) {
+        let span = dates::span(&self.request.query, self.as_of.now);
+        for entry in entries {
+            let (document, parts) = (&entry.document, &mut entry.parts);
+            parts.time = span.map_or(1.0, |span| self.time_factor(span, document.created_at));
+            parts.recency = self.recency_factor(document.created_at);
+            parts.kind = self.kind_factor(document, query);
+            parts.files = self.files_factor(document);
+            let is_near = self.request.near_project.as_ref().is_some_and(|near| *near == document.project);
+            parts.project = if is_near { 1.0 + self.settings.project_weight } else { 1.0 };
+            entry.score =
+                parts.lexical * parts.time * parts.recency * parts.kind * parts.files * parts.project;
+        }
+    }
+
+    fn time_factor(&self, (from, to): (Millis, Millis), at: Millis) -> f64 {
+        if (from..to).contains(&at) { 1.0 + self.settings.time_weight } else { 1.0 }
+    }
+
+    /// Gentle and without end: what is old is a little behind, never gone.
+    fn recency_factor(&self, at: Millis) -> f64 {
+        let age = (self.as_of.now - at).max(0) as f64 / DAY;
+        1.0 + self.settings.recency_weight / (1.0 + age / self.settings.recency_days.max(1.0))
+    }
+
+    fn kind_factor(&self, document: &Document, query: &Query) -> f64 {
+        match document.kind {
+            Kind::Observation if query.asks_why && document.type_word.as_deref() == Some("decision") => {
+                1.0 + self.settings.type_weight
+            }
+            Kind::Observation => 1.0,
+            Kind::Summary => self.settings.summaries_weight,
+            Kind::Prompt => self.settings.prompts_weight,
+        }
+    }
+
+    fn files_factor(&self, document: &Document) -> f64 {
+        let near = &self.request.near_files;
+        if near.is_empty() {
+            return 1.0;
+        }
+        let shared = files(document).filter(|path| near.iter().any(|near| is_same_file(path, near))).count();
+        1.0 + self.settings.near_files_weight * (shared.min(3) as f64 / 3.0)
+    }
+
+    fn hit(&self, entry: Entry, query: &Query, rarities: &[f64], matcher: &Matcher<'_>) -> Hit {
+        let Entry { document, evidence, mut parts, score, similar } = entry;
+        let title = if document.title.is_empty() {
+            snippet::mark_all(super::words_cut(&document.summary, 120), matcher)
+        } else {
+            snippet::mark_all(super::words_cut(&document.title, 400), matcher)
+        };
+        let snippet: Snippet = snippet::snippet(&document, matcher);
+        let seen = query.clues.iter().zip(rarities).zip(&evidence.counts);
+        if self.request.explain {
+            parts.clues = seen
+                .filter(|(_, count)| **count > 0.0)
+                .map(|((clue, rarity), count)| (clue.expression.clone(), *rarity, *count))
+                .collect();
+        }
+        Hit {
+            kind: document.kind,
+            id: document.id,
+            session_id: document.session_id,
+            project: document.project,
+            type_word: document.type_word,
+            title,
+            snippet,
+            created_at: document.created_at,
+            score,
+            parts: self.request.explain.then_some(parts),
+            similar,
+        }
+    }
+}
+
+fn newer_first(a: &Document, b: &Document) -> std::cmp::Ordering {
+    b.created_at.cmp(&a.created_at).then_with(|| (a.kind, b.id).cmp(&(b.kind, a.id)))
+}
+
+fn list(json: &str) -> Vec<String> {
+    serde_json::from_str(json).unwrap_or_default()
+}
+
+fn has_concept(document: &Document, concept: &str) -> bool {
+    list(&document.concepts).iter().any(|known| known.eq_ignore_ascii_case(concept))
+}
+
+fn files(document: &Document) -> impl Iterator<Item = String> {
+    list(&document.files_modified).into_iter().chain(list(&document.files_read))
+}
+
+/// Whether a path is the wanted one, or ends with it at a `/`; the wanted one may also be the longer of the two.
+fn is_same_file(path: &str, wanted: &str) -> bool {
+    let ends = |long: &str, short: &str| {
+        long.strip_suffix(short)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('/') || short.starts_with('/'))
+    };
+    let wanted = wanted.trim_start_matches("./");
+    !wanted.is_empty() && !path.is_empty() && (ends(path, wanted) || ends(wanted, path))
+}
+
+/// Rows of one project that say nearly the same become one, the best of them.
+fn fold_similar(entries: Vec<Entry>) -> Vec<Entry> {
+    let mut kept: Vec<Entry> = Vec::new();
+    let mut by_title: HashMap<(Kind, String, String), Vec<usize>> = HashMap::new();
+    for entry in entries {
+        let document = &entry.document;
+        let called = if document.title.is_empty() { &document.summary } else { &document.title };
+        let title: String = words(super::words_cut(called, 400)).map(|word| fold(word.text) + " ").collect();
+        let same = by_title.entry((document.kind, document.project.clone(), title)).or_default();
+        match same.iter().find(|at| says_the_same(&kept[**at].document, document)) {
+            Some(at) => kept[*at].similar.push(document.id),
+            None => {
+                same.push(kept.len());
+                kept.push(entry);
+            }
+        }
+    }
+    kept
+}
+
+/// Nine words of ten in common.
+fn says_the_same(a: &Document, b: &Document) -> bool {
+    let set = |document: &Document| -> HashSet<String> {
+        words(&document.summary).chain(words(&document.detail)).map(|word| fold(word.text)).collect()
+    };
+    let (a, b) = (set(a), set(b));
+    let common = a.intersection(&b).count();
+    common * 10 >= (a.len() + b.len() - common) * 9
+}

@@ -1,0 +1,224 @@
+//! How well a text answers a query: BM25 over weighted fields, with the words of the query close together counting more.
+
+use std::collections::HashMap;
+
+use super::query::{Clue, Shape};
+use super::stem::stem;
+use super::words::{fold_into, humps, pairs, words};
+use crate::config::Search as Settings;
+use crate::store::search::Document;
+
+/// Finds clues in texts.
+#[derive(Debug)]
+pub struct Matcher<'a> {
+    /// Every stem that some clue wants, and its number.
+    stems: HashMap<&'a str, usize>,
+    /// The bytes that such a stem begins with.
+    beginnings: [bool; 256],
+    wanted: Vec<Wanted>,
+}
+
+/// A clue, by the numbers of its stems.
+#[derive(Debug)]
+enum Wanted {
+    Any(Vec<usize>),
+    Phrase(Vec<usize>),
+    Character(char),
+}
+
+/// A wanted stem at some place of a text.
+#[derive(Debug, Clone, Copy)]
+struct Sighting {
+    position: usize,
+    stem: usize,
+    bytes: (usize, usize),
+}
+
+/// What a document shows of the clues.
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    /// How often each clue occurs, weighted by field.
+    pub counts: Vec<f64>,
+    /// Whether a clue and the next one stand close together.
+    pub close: Vec<bool>,
+    /// How many words the document has.
+    pub length: f64,
+}
+
+impl<'a> Matcher<'a> {
+    /// For these clues.
+    pub fn new(clues: &'a [Clue]) -> Self {
+        let mut stems = HashMap::new();
+        let mut number = |stem: &'a String| {
+            let next = stems.len();
+            *stems.entry(stem.as_str()).or_insert(next)
+        };
+        let wanted = clues
+            .iter()
+            .map(|clue| match &clue.shape {
+                Shape::Any(any) => Wanted::Any(any.iter().map(&mut number).collect()),
+                Shape::Phrase(all) => Wanted::Phrase(all.iter().map(&mut number).collect()),
+                Shape::Character(character) => Wanted::Character(character.chars().next().unwrap_or('\0')),
+            })
+            .collect();
+        let mut beginnings = [false; 256];
+        stems
+            .keys()
+            .filter_map(|stem| stem.as_bytes().first())
+            .for_each(|byte| beginnings[usize::from(*byte)] = true);
+        Self { stems, beginnings, wanted }
+    }
+
+    /// What a document shows.
+    pub fn evidence(&self, document: &Document, settings: &Settings) -> Evidence {
+        let mut evidence = Evidence {
+            counts: vec![0.0; self.wanted.len()],
+            close: vec![false; self.wanted.len()],
+            length: 0.0,
+        };
+        let fields = [
+            (&document.title, settings.title_weight),
+            (&document.summary, settings.summary_weight),
+            (&document.detail, settings.detail_weight),
+            (&document.facts, settings.facts_weight),
+            (&document.concepts, settings.concepts_weight),
+            (&document.files_modified, settings.files_weight),
+            (&document.files_read, settings.files_weight * 0.6),
+        ];
+        let mut sightings = Vec::new();
+        for (text, weight) in fields.into_iter().filter(|(text, _)| !text.is_empty()) {
+            sightings.clear();
+            evidence.length += self.look(text, &mut sightings) as f64;
+            self.count(text, weight, &sightings, &mut evidence);
+        }
+        evidence
+    }
+
+    /// The byte ranges of everything that matches, in order and apart.
+    pub fn ranges(&self, text: &str) -> Vec<(usize, usize)> {
+        let mut sightings = Vec::new();
+        self.look(text, &mut sightings);
+        let characters = self.wanted.iter().filter_map(|wanted| match wanted {
+            Wanted::Character(character) => Some(*character),
+            _ => None,
+        });
+        let single = characters.flat_map(|c| text.match_indices(c).map(|(at, found)| (at, at + found.len())));
+        let mut ranges: Vec<_> = sightings.iter().map(|sighting| sighting.bytes).chain(single).collect();
+        ranges.sort_unstable();
+        let mut apart: Vec<(usize, usize)> = Vec::with_capacity(ranges.len());
+        for (start, end) in ranges {
+            match apart.last_mut().filter(|last| start <= last.1) {
+                Some(last) => last.1 = last.1.max(end),
+                None => apart.push((start, end)),
+            }
+        }
+        apart
+    }
+
+    /// Walks over a text. Returns how many words it has.
+    fn look(&self, text: &str, sightings: &mut Vec<Sighting>) -> usize {
+        let mut folded = String::new();
+        let mut position = 0;
+        for word in words(text) {
+            let mut see = |part: &str, at: usize, position: usize, is_stem: bool| {
+                if is_stem {
+                    folded.clear();
+                    folded.push_str(part);
+                } else {
+                    fold_into(part, &mut folded);
+                    let begins =
+                        folded.as_bytes().first().is_some_and(|byte| self.beginnings[usize::from(*byte)]);
+                    if !begins {
+                        return;
+                    }
+                    stem(&mut folded);
+                }
+                if let Some(stem) = self.stems.get(folded.as_str()) {
+                    let start = word.start + at;
+                    sightings.push(Sighting { position, stem: *stem, bytes: (start, start + part.len()) });
+                }
+            };
+            if word.unspaced {
+                for (at, pair) in pairs(word.text) {
+                    see(pair, at, position, true);
+                    position += 1;
+                }
+                continue;
+            }
+            see(word.text, 0, position, false);
+            let split = humps(word.text);
+            for (index, (at, part)) in split.iter().enumerate() {
+                see(part, *at, position + index, false);
+            }
+            position += split.len().max(1);
+        }
+        position
+    }
+
+    fn count(&self, text: &str, weight: f64, sightings: &[Sighting], evidence: &mut Evidence) {
+        let is_at = |position: usize, stem: usize| {
+            let from = sightings.partition_point(|sighting| sighting.position < position);
+            sightings[from..]
+                .iter()
+                .take_while(|sighting| sighting.position == position)
+                .any(|sighting| sighting.stem == stem)
+        };
+        for (index, wanted) in self.wanted.iter().enumerate() {
+            let count = match wanted {
+                Wanted::Any(any) => sightings.iter().filter(|sighting| any.contains(&sighting.stem)).count(),
+                Wanted::Phrase(all) => sightings
+                    .iter()
+                    .filter(|sighting| sighting.stem == all[0])
+                    .filter(|first| (1..all.len()).all(|step| is_at(first.position + step, all[step])))
+                    .count(),
+                Wanted::Character(character) => text.matches(*character).count(),
+            };
+            evidence.counts[index] += weight * count as f64;
+            if count > 0 && !evidence.close[index] {
+                evidence.close[index] = self.is_close(index, sightings);
+            }
+        }
+    }
+
+    /// Whether a clue is followed closely by the next one.
+    fn is_close(&self, index: usize, sightings: &[Sighting]) -> bool {
+        let (Some(Wanted::Any(this)), Some(Wanted::Any(next))) =
+            (self.wanted.get(index), self.wanted.get(index + 1))
+        else {
+            return false;
+        };
+        sightings.iter().filter(|sighting| this.contains(&sighting.stem)).any(|first| {
+            sightings.iter().any(|second| {
+                next.contains(&second.stem)
+                    && second.position > first.position
+                    && second.position - first.position <= CLOSE
+            })
+        })
+    }
+}
+
+/// Words this close belong together.
+const CLOSE: usize = 3;
+
+/// How much a clue tells, given how many rows have it.
+pub fn rarity(rows: f64, having: f64) -> f64 {
+    (1.0 + (rows - having).max(0.0).mul_add(1.0, 0.5) / (having + 0.5)).ln()
+}
+
+/// BM25 of what was seen. `average` is the usual length.
+pub fn bm25(evidence: &Evidence, clues: &[Clue], rarities: &[f64], average: f64, settings: &Settings) -> f64 {
+    let (k, b) = (settings.saturation, settings.length_weight);
+    let norm = 1.0 - b + b * evidence.length / average.max(1.0);
+    let mut score = 0.0;
+    for (index, clue) in clues.iter().enumerate() {
+        let count = evidence.counts[index];
+        if count > 0.0 {
+            let mut part = clue.weight * rarities[index] * count * (k + 1.0) / (count + k * norm);
+            if evidence.close[index] {
+                part += settings.proximity_weight * rarities[index].min(rarities[index + 1]);
+            }
+            score += part;
+        }
+    }
+    score
+}

@@ -1,0 +1,155 @@
+//! Words as the index has them: what counts as one, folded and stemmed in the same way. The index itself is made by
+//! SQLite (`porter unicode61 remove_diacritics 2`, and the triggers' splitting); this is its mirror for queries,
+//! scores and snippets.
+
+use super::stem::stem;
+
+/// A word of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Word<'a> {
+    /// As it stands there.
+    pub text: &'a str,
+    /// Where it begins, in bytes.
+    pub start: usize,
+    /// A run of a script that puts no blanks between words.
+    pub unspaced: bool,
+}
+
+/// Scripts that put no blanks between words, and Hangul, whose words carry their particles.
+pub fn is_unspaced(c: char) -> bool {
+    matches!(u32::from(c),
+        0x0E00..=0x109F | 0x1780..=0x17FF | 0x2E80..=0x9FFF | 0xA000..=0xA4CF | 0xAC00..=0xD7A3 | 0xF900..=0xFAFF
+        | 0xFF66..=0xFF9F | 0x20000..=0x333AF)
+}
+
+/// Whether a character is part of a word.
+fn is_word(c: char) -> bool {
+    if c.is_ascii() { c.is_ascii_alphanumeric() } else { c.is_alphanumeric() || is_mark(c) }
+}
+
+/// Marks that belong to the letter before them.
+fn is_mark(c: char) -> bool {
+    matches!(u32::from(c), 0x0300..=0x036F | 0x0591..=0x05C7 | 0x064B..=0x065F)
+}
+
+/// The words of a text in order; runs of unspaced scripts as one word each.
+pub fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
+    let mut rest = text.char_indices().peekable();
+    std::iter::from_fn(move || {
+        let (start, first) = rest.find(|(_, c)| is_word(*c))?;
+        let unspaced = is_unspaced(first);
+        let mut end = start + first.len_utf8();
+        while let Some((at, c)) = rest.next_if(|(_, c)| is_word(*c) && is_unspaced(*c) == unspaced) {
+            end = at + c.len_utf8();
+        }
+        Some(Word { text: &text[start..end], start, unspaced })
+    })
+}
+
+/// The pairs of characters by which an unspaced run is found, with the byte offset of each in the run; a single
+/// character stands for itself.
+pub fn pairs(run: &str) -> impl Iterator<Item = (usize, &str)> {
+    let starts: Vec<usize> = run.char_indices().map(|(at, _)| at).chain([run.len()]).collect();
+    let count = starts.len().saturating_sub(2).max(1);
+    (0..count)
+        .map(move |index| (starts[index], &run[starts[index]..starts[(index + 2).min(starts.len() - 1)]]))
+}
+
+/// The parts of `refreshToken` or `HTTPServer`, with the byte offset of each; nothing for a word without humps.
+pub fn humps(word: &str) -> Vec<(usize, &str)> {
+    let bytes = word.as_bytes();
+    if !word.is_ascii() || !bytes.iter().skip(1).any(u8::is_ascii_uppercase) {
+        return Vec::new();
+    }
+    let is_start = |at: usize| {
+        let next_is_lower = bytes.get(at + 1).is_some_and(u8::is_ascii_lowercase);
+        bytes[at].is_ascii_uppercase() && (!bytes[at - 1].is_ascii_uppercase() || next_is_lower)
+    };
+    let mut starts: Vec<usize> =
+        std::iter::once(0).chain((1..bytes.len()).filter(|at| is_start(*at))).collect();
+    if starts.len() < 2 {
+        return Vec::new();
+    }
+    starts.push(bytes.len());
+    starts.windows(2).map(|pair| (pair[0], &word[pair[0]..pair[1]])).collect()
+}
+
+/// The word in small letters without accents, as the index folds it.
+pub fn fold(word: &str) -> String {
+    let mut folded = String::with_capacity(word.len());
+    fold_into(word, &mut folded);
+    folded
+}
+
+/// [`fold`] into a string that is used again.
+pub fn fold_into(word: &str, folded: &mut String) {
+    folded.clear();
+    for c in word.chars() {
+        if c.is_ascii() {
+            folded.push(c.to_ascii_lowercase());
+        } else if !is_mark(c) {
+            folded.extend(c.to_lowercase().map(without_accent));
+        }
+    }
+}
+
+/// The stem by which the index finds a word.
+pub fn key(word: &str) -> String {
+    let mut folded = fold(word);
+    stem(&mut folded);
+    folded
+}
+
+/// Small Latin letters only: others are folded by their case alone.
+fn without_accent(c: char) -> char {
+    const LATIN_1: &[u8; 32] = b"aaaaaa\0ceeeeiiii\0nooooo\0\0uuuuy\0y";
+    const EXTENDED: &[u8; 128] = b"aaaaaaccccccccdd\0\0eeeeeeeeeegggggggghh\0\0iiiiiiiiii\0\0jjkk\0llllll\0\0\0\0nnnnnn\0\0\0oooooo\0\0rrrrrrsssssssstttt\0\0uuuuuuuuuuuuwwyyyzzzzzzs";
+    let plain = match u32::from(c) {
+        code @ 0xE0..=0xFF => LATIN_1[code as usize - 0xE0],
+        code @ 0x100..=0x17F => EXTENDED[code as usize - 0x100],
+        _ => 0,
+    };
+    if plain == 0 { c } else { char::from(plain) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<&str> {
+        words(text).map(|word| word.text).collect()
+    }
+
+    #[test]
+    fn words_end_where_the_index_ends_them() {
+        assert_eq!(
+            texts("refresh_token in src/auth-v2.rs!"),
+            ["refresh", "token", "in", "src", "auth", "v2", "rs"]
+        );
+        assert_eq!(texts("用Redis连接池 のtest"), ["用", "Redis", "连接池", "の", "test"]);
+        assert_eq!(texts("\0 \u{202e}… ☃"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn unspaced_runs_are_found_by_pairs() {
+        let found: Vec<_> = pairs("连接池").map(|(_, pair)| pair).collect();
+        assert_eq!(found, ["连接", "接池"]);
+        assert_eq!(pairs("池").collect::<Vec<_>>(), [(0, "池")]);
+    }
+
+    #[test]
+    fn humps_split_where_people_read_them() {
+        let parts = |word| humps(word).into_iter().map(|(_, part)| part).collect::<Vec<_>>();
+        assert_eq!(parts("refreshToken"), ["refresh", "Token"]);
+        assert_eq!(parts("parseHTTPResponse"), ["parse", "HTTP", "Response"]);
+        assert_eq!(parts("ID"), Vec::<&str>::new());
+        assert_eq!(parts("Token"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn accents_and_case_do_not_matter() {
+        assert_eq!(fold("Nachführung"), "nachfuhrung");
+        assert_eq!(fold("ÉTÉ Žlutý"), "ete zluty");
+        assert_eq!(key("Connections"), "connect");
+    }
+}

@@ -1,0 +1,105 @@
+//! Recall in three steps: search, the time around a hit, the memories in full.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::answer::{ApiError, JsonBody, Parameters};
+use super::routes::running;
+use crate::search::parameters::Parameters as Named;
+use crate::search::{self, Request, answer};
+use crate::store::search as index;
+use crate::worker::clock;
+use crate::worker::state::Shared;
+
+/// `GET /api/search?q=…`
+pub async fn search(
+    State(shared): State<Arc<Shared>>,
+    Parameters(parameters): Parameters<Named>,
+) -> Result<Json<Value>, ApiError> {
+    find(&shared, &parameters).await
+}
+
+/// The same with the parameters in the body: a question may be longer than a URL.
+pub async fn search_posted(
+    State(shared): State<Arc<Shared>>,
+    JsonBody(body): JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let Value::Object(fields) = body else {
+        return Err(ApiError::bad_request("the body is an object of parameters"));
+    };
+    let word = |value: Value| match value {
+        Value::String(text) => text,
+        Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    find(&shared, &fields.into_iter().map(|(name, value)| (name, word(value))).collect()).await
+}
+
+async fn find(shared: &Shared, parameters: &Named) -> Result<Json<Value>, ApiError> {
+    let running = running(shared)?;
+    let began = std::time::Instant::now();
+    let now = clock::now();
+    let request = Request::from_parameters(parameters, now).map_err(ApiError::bad_request)?;
+    let settings = running.config.search.clone();
+    let found = running.database.read(move |database| {
+        let found = search::search(database, &request, &settings)?;
+        Ok(answer::found(&found, request.offset, now))
+    });
+    let mut found = found.await?;
+    found["took_ms"] = json!((began.elapsed().as_secs_f64() * 100_000.0).round() / 100.0);
+    Ok(Json(found))
+}
+
+#[derive(Deserialize)]
+pub struct Around {
+    anchor: String,
+    #[serde(default = "usual_reach")]
+    before: u32,
+    #[serde(default = "usual_reach")]
+    after: u32,
+}
+
+fn usual_reach() -> u32 {
+    5
+}
+
+/// Farther than this nobody looks at once.
+const MOST_MOMENTS: u32 = 200;
+
+/// `GET /api/timeline?anchor=…`
+pub async fn timeline(
+    State(shared): State<Arc<Shared>>,
+    Parameters(around): Parameters<Around>,
+) -> Result<Json<Value>, ApiError> {
+    let anchor = answer::referred(&around.anchor)
+        .ok_or_else(|| ApiError::bad_request("anchor is an id from a search: 12, S12 or P12"))?;
+    let (before, after) = (around.before.min(MOST_MOMENTS), around.after.min(MOST_MOMENTS));
+    let moments = running(&shared)?
+        .database
+        .read(move |database| index::timeline(database, anchor, before, after))
+        .await?;
+    if moments.is_empty() {
+        return Err(ApiError::not_found(format!("there is no memory {}", around.anchor)));
+    }
+    Ok(Json(answer::timeline(&moments, anchor, clock::now())))
+}
+
+#[derive(Deserialize)]
+pub struct Wanted {
+    ids: String,
+}
+
+/// `GET /api/memories?ids=12,S3,P4`: memories of any kind in full.
+pub async fn memories(
+    State(shared): State<Arc<Shared>>,
+    Parameters(wanted): Parameters<Wanted>,
+) -> Result<Json<Value>, ApiError> {
+    let ids: Option<Vec<_>> = wanted.ids.split(',').map(answer::referred).collect();
+    let ids = ids.ok_or_else(|| ApiError::bad_request("ids is a list of ids from a search: ids=12,S3,P4"))?;
+    let running = running(&shared)?;
+    Ok(Json(running.database.read(move |database| answer::memories(database, &ids, clock::now())).await?))
+}
