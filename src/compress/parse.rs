@@ -65,8 +65,7 @@ pub fn observations(text: &str) -> Result<Vec<ObservationDraft>, Unusable> {
     if !found.is_empty() {
         return Ok(found.into_iter().map(|(_, draft)| draft).take(MOST_OBSERVATIONS).collect());
     }
-    let skips =
-        ["skip", "skipobservations", "skipobservation", "noobservations", "noobservation", "none", "nothing"];
+    let skips = ["skip", "skipobservations", "skipobservation", "noobservations", "noobservation"];
     if says_none || text == "[]" || tags.skip(&skips).is_some() || is_nothing(text) {
         return Ok(Vec::new());
     }

@@ -46,8 +46,8 @@ const FIELDS: [&str; 30] = [
 const ITEMS: [&str; 10] =
     ["fact", "concept", "tag", "file", "path", "function", "item", "li", "decision", "step"];
 
-/// All tags that mean something.
-const OTHERS: [&str; 11] = [
+/// Other tags that mean something.
+const OTHERS: [&str; 9] = [
     "observation",
     "observations",
     "skip",
@@ -57,8 +57,6 @@ const OTHERS: [&str; 11] = [
     "noobservations",
     "noobservation",
     "nosummary",
-    "none",
-    "nothing",
 ];
 
 /// One tag in the text.

@@ -15,9 +15,9 @@ pub(super) fn end(text: &str, from: usize) -> Option<usize> {
 
 /// Behind the END line that belongs to this key.
 fn end_line(window: &str) -> Option<usize> {
+    let window = &window[..window.find("BEGIN ").unwrap_or(window.len())];
     // Brackets are not of a key: the END line behind them is of another, in another part of a JSON document.
     let window = &window[..window.find(['{', '}', '[', ']']).unwrap_or(window.len())];
-    let window = &window[..window.find("BEGIN ").unwrap_or(window.len())];
     let name_starts = window.find("END ").filter(|at| window[..*at].trim_end().ends_with("--"))?;
     let rest = &window[name_starts..];
     let line = &rest[..rest.find(['\n', '\\', '"']).unwrap_or(rest.len())];

@@ -30,7 +30,7 @@ pub(super) fn secret_after(
 }
 
 /// As much of a value as the judgement needs: it must not read a long text again at every name in it.
-const JUDGED: usize = 256;
+const JUDGED: usize = 128;
 
 /// The longest value whose closing quote is looked for.
 const MOST_BYTES: usize = 4096;
