@@ -164,7 +164,7 @@ const TYPES: [&str; 6] = ["bugfix", "feature", "refactor", "change", "discovery"
 fn insert(database: &Connection, number: usize, title: &str, summary: &str, detail: &str, fact: &str) {
     let (session, project) = (format!("s{}", number / 20), format!("project{}", number / 20 % 8));
     let at = 1_750_000_000_000 + number as i64 * 60_000;
-    if number % 20 == 0 {
+    if number.is_multiple_of(20) {
         let sql = "INSERT INTO sessions (id, project, started_at, last_activity_at) VALUES (?1, ?2, ?3, ?3)";
         database.prepare_cached(sql).unwrap().execute((&session, &project, at)).unwrap();
     }

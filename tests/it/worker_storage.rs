@@ -42,7 +42,7 @@ fn what_is_posted_into_a_deleted_database_is_not_called_stored() {
     database_files(&sandbox).iter().for_each(|file| fs::remove_file(file).unwrap());
     let event = serde_json::json!({"tool_name": "Bash", "tool_use_id": "t", "tool_response": "x"});
     let mut answer = worker.post("/api/sessions/s/observations", &event);
-    for _ in 0..100 {
+    for _ in 0..300 {
         if answer.status == 202 {
             break;
         }
