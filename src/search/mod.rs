@@ -1,7 +1,7 @@
 //! From a question to the memories that answer it.
 //!
 //! The index gives, for every clue of the query, the list of rows that have it; the rarest clues decide which rows are read
-//! in full; those are ranked by what they say ([`score`]), by their neighbours in the session, by the time that the query
+//! in full; those are ranked by what they say (`score`), by their neighbours in the session, by the time that the query
 //! names, and a little by age and kind. All SQL is in `store::search`; what a question looks like from outside is in
 //! [`parameters`] and [`answer`].
 
