@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use r2d2_sqlite::SqliteConnectionManager;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::{StoreError, Version, prepare, queue, schema};
@@ -30,6 +31,7 @@ pub fn open_for_worker(home: &Home, now: Millis) -> Result<Connection, StoreErro
     }
     // Checkpoints are the worker's own decision (worker/upkeep.rs).
     database.pragma_update(None, "wal_autocheckpoint", 0)?;
+    keep_log_on_close(&database)?;
     database.pragma_update(None, "cache_size", CACHE_KIB)?;
     database.set_prepared_statement_cache_capacity(32);
     queue::release_orphans(&database)?;
@@ -43,6 +45,7 @@ const CACHE_KIB: i64 = -1024;
 pub fn open_readers(home: &Home) -> Result<Readers, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let manager = SqliteConnectionManager::file(home.database()).with_flags(flags).with_init(|database| {
+        keep_log_on_close(database)?;
         database.busy_timeout(PATIENCE)?;
         database.pragma_update(None, "query_only", true)?;
         database.pragma_update(None, "wal_autocheckpoint", 0)?;
@@ -60,4 +63,10 @@ pub fn open_readers(home: &Home) -> Result<Readers, StoreError> {
         .thread_pool(Arc::new(scheduled_thread_pool::ScheduledThreadPool::new(1)))
         .build_unchecked(manager);
     Ok(pool)
+}
+
+/// Closing the last connection of a database removes its log by name. If the file was replaced meanwhile, that log is the new
+/// database's.
+fn keep_log_on_close(database: &Connection) -> rusqlite::Result<()> {
+    database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop)
 }
