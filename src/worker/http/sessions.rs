@@ -68,10 +68,12 @@ async fn record(shared: &Arc<Shared>, session: String, bodies: Vec<(Verb, Value)
     let events = accepting.await.map_err(|error| ApiError::bad_request(error.to_string()))??;
     let has_row: Vec<bool> =
         events.iter().map(|event| !matches!(event.body, EventBody::Start { .. })).collect();
-    let recorded = running.database.write(move |database| store::record_all(database, &events)).await?;
+    let recorded = running.database.write(move |database| store::record_all(database, &events)).await;
+    // Also of a failure the processor should know: a database that was replaced is opened anew.
+    shared.nudge.notify_one();
+    let recorded = recorded?;
     let is_queued = |(has_row, recorded): &(bool, Recorded)| *has_row && *recorded == Recorded::New;
     let queued = has_row.into_iter().zip(recorded).filter(is_queued).count();
-    shared.nudge.notify_one();
     Ok((StatusCode::ACCEPTED, Json(json!({"queued": queued}))))
 }
 
