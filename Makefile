@@ -47,11 +47,14 @@ test: check ## Everything that must hold
 test-systemd: ## Only the service on a real systemd (as root; says why where it cannot)
 	@$(CARGO) test --locked --test it systemd:: -- --nocapture
 
+# The model is fetched once; without it evaluation and measurements are by words alone, and say so.
+MODEL_CACHE ?= target/model-cache
+
 .PHONY: bench
 bench: build ## Measure, beside a baseline of the same run (make bench ONLY=hook)
-	@$(CARGO) build --locked --quiet --release --example nothing
-	@install -m 755 target/release/examples/nothing $(BIN)/nothing
-	@CLAUDE_MEM_BENCH_BIN=$(CURDIR)/$(BIN) $(CARGO) bench --locked --quiet --bench bench -- $(ONLY)
+	@rustc -O -C strip=symbols -o $(BIN)/nothing examples/nothing.rs
+	@CLAUDE_MEM_HOME=$(abspath $(MODEL_CACHE)) $(BIN)/claude-mem model install >/dev/null || true
+	@CLAUDE_MEM_BENCH_BIN=$(CURDIR)/$(BIN) CLAUDE_MEM_EVAL_MODELS=$(abspath $(MODEL_CACHE))/models $(CARGO) bench --locked --quiet --bench bench -- $(ONLY)
 	@$(CARGO) bench --locked --quiet --bench local --bench redact
 
 # Where the programs go: ~/.local/bin, or PREFIX/bin.
@@ -68,9 +71,53 @@ uninstall: ## Take all of that back; what was remembered stays
 	@if [ -x "$(PREFIX)/bin/claude-mem" ]; then "$(PREFIX)/bin/claude-mem" uninstall; \
 	 else $(CARGO) run --locked --quiet --bin claude-mem -- uninstall; fi
 
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+OS := $(shell uname -s | tr A-Z a-z)
+NAME := claude-mem-$(VERSION)-$(ARCH)-$(OS)
+TREE := target/dist/$(NAME)
+# A time for everything in the tarball, so that the same commit gives the same bytes.
+EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+
+# Static, where the target is there: one tarball for every distribution. Otherwise for this one.
+.PHONY: dist-build
+dist-build: hook
+	@if [ -n "$(MUSL)" ] && [ -n "$(MUSL_CC)" ] && rustup target add $(MUSL) >/dev/null 2>&1 \
+	   && $(CARGO) build --locked --release --target $(MUSL) --bin claude-mem; then \
+	  install -m 755 target/$(MUSL)/release/claude-mem $(BIN)/claude-mem; \
+	else \
+	  echo "note: no static build here; building for the host"; \
+	  $(CARGO) build --locked --release --bin claude-mem && install -m 755 target/release/claude-mem $(BIN)/claude-mem; \
+	fi
+
+.PHONY: dist-tree
+dist-tree: dist-build
+	@rm -rf $(TREE) && mkdir -p $(TREE)/bin $(TREE)/man $(TREE)/completions
+	@install -m 755 $(BIN)/claude-mem $(BIN)/claude-mem-hook $(TREE)/bin/
+	@$(BIN)/claude-mem man $(TREE)/man
+	@for shell in bash zsh fish; do $(BIN)/claude-mem completions $$shell > $(TREE)/completions/claude-mem.$$shell; done
+	@cp -R packaging config $(TREE)/
+	@cp README.md CHANGELOG.md SECURITY.md LICENSE LICENSE-MIT LICENSE-APACHE $(TREE)/
+
+.PHONY: dist
+dist: dist-tree ## A tarball with programs, units, plist, plugin, completions and manual pages, and its checksum, in dist/
+	@mkdir -p dist
+	@if tar --version 2>/dev/null | grep -q GNU; then \
+	  tar -C target/dist --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$(EPOCH) -cf - $(NAME); \
+	else tar -C target/dist -cf - $(NAME); fi | gzip -n9 > dist/$(NAME).tar.gz
+	@cd dist && if command -v sha256sum >/dev/null; then sha256sum $(NAME).tar.gz; else shasum -a 256 $(NAME).tar.gz; fi \
+	  > $(NAME).tar.gz.sha256
+	@ls -l dist/$(NAME).tar.gz && cat dist/$(NAME).tar.gz.sha256
+
+.PHONY: deb
+deb: dist-tree ## A Debian package, in dist/ (needs cargo-deb: cargo install cargo-deb)
+	@rm -rf target/deb && mkdir -p dist target/deb
+	@cp -R $(TREE)/bin $(TREE)/man $(TREE)/completions target/deb/
+	@$(CARGO) deb --no-build --no-strip --output dist/
+
 .PHONY: eval
 eval: ## How well search finds what was meant (make eval DATA=file.jsonl for data of your own)
-	@DATA=$(if $(DATA),$(abspath $(DATA))) $(CARGO) bench --locked --quiet --bench eval
+	@CLAUDE_MEM_HOME=$(abspath $(MODEL_CACHE)) $(CARGO) run --locked --quiet --bin claude-mem -- model install || true
+	@DATA=$(if $(DATA),$(abspath $(DATA))) CLAUDE_MEM_EVAL_MODELS=$(abspath $(MODEL_CACHE))/models $(CARGO) bench --locked --quiet --profile dev --bench eval
 
 .PHONY: clean
 clean: ## Remove what was built

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 use claude_mem::config::{Config, Environment, Search as Settings};
 use claude_mem::paths::Home;
+use claude_mem::search::meaning::{self, MiniLm};
 use claude_mem::search::{self, Filter, Request};
 use claude_mem::store;
 use rusqlite::{Connection, params};
@@ -105,7 +106,19 @@ fn main() -> ExitCode {
     let database = load(&home, &set);
     println!("{} documents, {} queries\n", set.docs.len(), set.questions.len());
     let mut measured = BTreeMap::new();
-    measure("lexical", &database, &set, &config.search, &mut measured);
+    measure("lexical", &database, &set, None, &config.search, &mut measured);
+    match model() {
+        Ok(model) => {
+            let began = std::time::Instant::now();
+            let mut database = database;
+            while search::upkeep::embed_some(&mut database, &model).unwrap() {}
+            println!("embedded in {:.1} s\n", began.elapsed().as_secs_f64());
+            let by_meaning = Settings { meaning_weight: 1.0, ..config.search.clone() };
+            measure("semantic", &database, &set, Some(&model), &by_meaning, &mut measured);
+            measure("fused", &database, &set, Some(&model), &config.search, &mut measured);
+        }
+        Err(reason) => println!("without a model, by words alone: {reason}\n"),
+    }
     if own.is_some() { ExitCode::SUCCESS } else { compare(&measured) }
 }
 
@@ -191,9 +204,24 @@ fn load(home: &Home, set: &Set) -> Connection {
     database
 }
 
+/// The model that `CLAUDE_MEM_EVAL_MODELS` (a directory of models, filled by `make eval`) holds.
+fn model() -> Result<MiniLm, String> {
+    let models = std::env::var_os("CLAUDE_MEM_EVAL_MODELS")
+        .ok_or("CLAUDE_MEM_EVAL_MODELS names no directory of models")?;
+    MiniLm::load(&meaning::file(Path::new(&models))).map_err(|error| error.to_string())
+}
+
 /// Where the first relevant document stands, if among the first ten.
-fn rank_of(database: &Connection, question: &Question, settings: &Settings, now: i64) -> Option<usize> {
+fn rank_of(
+    database: &Connection,
+    question: &Question,
+    model: Option<&MiniLm>,
+    settings: &Settings,
+    now: i64,
+) -> Option<usize> {
+    let meaning = model.and_then(|model| meaning::of_query(&question.q, model).unwrap());
     let request = Request {
+        meaning,
         query: question.q.clone(),
         filter: Filter { project: question.project.clone(), ..Filter::default() },
         limit: 10,
@@ -215,6 +243,7 @@ fn measure(
     way: &str,
     database: &Connection,
     set: &Set,
+    model: Option<&MiniLm>,
     settings: &Settings,
     measured: &mut BTreeMap<String, f64>,
 ) {
@@ -222,7 +251,7 @@ fn measure(
     let misses = std::env::var("CLAUDE_MEM_EVAL_MISSES").unwrap_or_default();
     let mut parts: BTreeMap<String, (Tally, BTreeMap<String, Tally>)> = BTreeMap::new();
     for (part, question) in &set.questions {
-        let rank = rank_of(database, question, settings, now);
+        let rank = rank_of(database, question, model, settings, now);
         if *part == misses && rank.is_none_or(|rank| rank >= 5) {
             println!("missed ({}): {} → {rank:?}", question.kind, question.q);
         }

@@ -61,6 +61,7 @@ pub struct Config {
     pub context: Context,
     pub search: Search,
     pub retention: Retention,
+    pub backup: Backup,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -197,6 +198,14 @@ pub struct Context {
     pub budget: u64,
     pub worker_timeout_ms: u64,
     pub sources: Vec<String>,
+    pub exclude_projects: Vec<String>,
+    pub per_prompt: bool,
+    pub per_prompt_budget: u64,
+    pub per_file: bool,
+    pub per_file_budget: u64,
+    pub on_failure: bool,
+    pub on_failure_budget: u64,
+    pub moment_timeout_ms: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -243,6 +252,10 @@ pub struct Search {
     pub summaries_weight: f64,
     #[serde(deserialize_with = "not_negative")]
     pub prompts_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub meaning_weight: f64,
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub model_idle_s: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -252,6 +265,13 @@ pub struct Retention {
     pub raw_days: u64,
     pub queue_days: u64,
     pub event_log_days: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Backup {
+    pub keep: u64,
 }
 
 impl Search {
@@ -347,7 +367,8 @@ impl Config {
             });
             String::new()
         });
-        let config = layered(file, &text, environment, &mut problems);
+        let text = if is_all_comments(&text) { "" } else { &text };
+        let config = layered(file, text, environment, &mut problems);
         (config, problems)
     }
 }
@@ -403,6 +424,17 @@ impl<'a> Layers<'a> {
             }
         }
     }
+}
+
+/// Whether a file sets nothing, as the one that `install` writes: then the hook need not read all its comments.
+fn is_all_comments(text: &str) -> bool {
+    text.lines().map(str::trim_start).all(|line| {
+        line.is_empty() || line.starts_with('#') || line.strip_prefix('[').is_some_and(is_known_section)
+    })
+}
+
+fn is_known_section(header: &str) -> bool {
+    header.trim_end().strip_suffix(']').is_some_and(|name| KNOWN_SECTIONS.contains(&name))
 }
 
 fn layered(file: &Path, text: &str, environment: &Environment, problems: &mut Vec<Problem>) -> Config {
@@ -463,7 +495,7 @@ fn file_settings<'a>(file: &Path, text: &str, table: &'a DeTable<'a>) -> Vec<Set
 }
 
 /// The sections whose keys are laid over the defaults one by one; anything else is an unknown key as a whole.
-const KNOWN_SECTIONS: [&str; 14] = [
+const KNOWN_SECTIONS: [&str; 15] = [
     "hook",
     "capture",
     "queue",
@@ -478,6 +510,7 @@ const KNOWN_SECTIONS: [&str; 14] = [
     "context",
     "search",
     "retention",
+    "backup",
 ];
 
 /// Where Anthropic's own programs look for the address of the API.
@@ -562,6 +595,9 @@ pub struct Environment {
     pub user_home: Option<PathBuf>,
     /// `CLAUDE_PROJECT_DIR`: where the client was started.
     pub project_dir: Option<PathBuf>,
+    /// `CLAUDE_CODE_SESSION_ID`: the session that started us.
+    #[cfg(feature = "service")]
+    pub session_id: Option<String>,
     /// `XDG_RUNTIME_DIR`.
     pub runtime_dir: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`.
@@ -590,6 +626,8 @@ impl Environment {
             mem_home: path("CLAUDE_MEM_HOME"),
             user_home: path("HOME").or_else(std::env::home_dir),
             project_dir: path("CLAUDE_PROJECT_DIR"),
+            #[cfg(feature = "service")]
+            session_id: std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|id| !id.is_empty()),
             runtime_dir: path("XDG_RUNTIME_DIR"),
             config_dir: path("XDG_CONFIG_HOME"),
             internal: is_set("CLAUDE_MEM_INTERNAL"),
@@ -775,6 +813,16 @@ mod tests {
         assert_eq!(config.hook, Hook { busy_ms: 250, max_payload_bytes: 8192 });
         let keys: Vec<_> = problems.iter().map(|problem| problem.key.as_str()).collect();
         assert_eq!(keys, ["hook.busy_ms", "hook.nonsense", "zoo"]);
+    }
+
+    #[test]
+    fn a_file_that_sets_nothing_is_known_without_parsing_it() {
+        assert!(is_all_comments(&commented_defaults()));
+        assert!(!is_all_comments(&commented_defaults().replace("#busy_ms", "busy_ms")));
+        assert!(!is_all_comments("[zoo]"), "an unknown section is a mistake to be told");
+        assert!(!is_all_comments("[hook"));
+        let twice = "[hook]\n[hook]\n";
+        assert!(is_all_comments(twice), "harmless: nothing is set in either");
     }
 
     #[test]

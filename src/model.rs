@@ -213,3 +213,148 @@ pub struct SummaryDraft {
     /// Decisions and their reasons.
     pub key_decisions: Vec<String>,
 }
+
+/// What happened to a function or a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the words say it")]
+pub enum CodeChange {
+    New,
+    Modified,
+    Deleted,
+}
+
+impl CodeChange {
+    /// The word for it, as stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Modified => "modified",
+            Self::Deleted => "deleted",
+        }
+    }
+
+    /// The change of that name.
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::New, Self::Modified, Self::Deleted].into_iter().find(|change| change.as_str() == word)
+    }
+}
+
+/// A function, method or type that an edit made, changed or took away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionChange {
+    /// The file, seen from the project's root if it lies there.
+    pub file_path: String,
+    /// Its name with the names around it.
+    pub qualified_name: String,
+    /// function, method, class and so on.
+    pub kind: String,
+    /// Its declaration on one line.
+    pub signature: String,
+    /// The first line, from 1.
+    pub line_start: u32,
+    /// The last line.
+    pub line_end: u32,
+    /// Changes with its code.
+    pub body_hash: String,
+    /// What happened.
+    pub change: CodeChange,
+    /// Its qualified name before, if that was another one.
+    pub renamed_from: Option<String>,
+}
+
+/// What a learning is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the words say it")]
+pub enum Category {
+    Architecture,
+    Convention,
+    Gotcha,
+    Preference,
+    Command,
+    Dependency,
+}
+
+impl Category {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Architecture,
+        Self::Convention,
+        Self::Gotcha,
+        Self::Preference,
+        Self::Command,
+        Self::Dependency,
+    ];
+
+    /// The word for it, as stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Architecture => "architecture",
+            Self::Convention => "convention",
+            Self::Gotcha => "gotcha",
+            Self::Preference => "preference",
+            Self::Command => "command",
+            Self::Dependency => "dependency",
+        }
+    }
+
+    /// The category of that name, singular or plural.
+    pub fn from_word(word: &str) -> Option<Self> {
+        let word = word.trim().to_ascii_lowercase();
+        let is_it = |category: &Self| {
+            let known = category.as_str();
+            word == known || word.strip_suffix('s') == Some(known)
+        };
+        if word == "dependencies" {
+            return Some(Self::Dependency);
+        }
+        Self::ALL.into_iter().find(is_it)
+    }
+}
+
+/// Something that is to be known in every later session of a project.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LearningDraft {
+    /// What it is about.
+    pub category: Category,
+    /// What it says, in one sentence that stands on its own.
+    pub content: String,
+    /// How sure that is, from 0 to 1.
+    pub confidence: f64,
+    /// True in every project.
+    pub everywhere: bool,
+    /// The events that it came from; none if it came from words.
+    pub sources: Vec<i64>,
+    /// A known learning that this is the same as, where whoever drew it up was told what is known.
+    pub confirms: Option<i64>,
+    /// A known learning that this one takes the place of.
+    pub replaces: Option<i64>,
+}
+
+impl LearningDraft {
+    /// One that came from words, and of which nothing else is known.
+    pub fn new(category: Category, content: impl Into<String>, confidence: f64) -> Self {
+        Self {
+            category,
+            content: content.into(),
+            confidence,
+            everywhere: false,
+            sources: Vec::new(),
+            confirms: None,
+            replaces: None,
+        }
+    }
+}
+
+/// What confidence is left of a learning that was last seen then. It holds for two months and then falls evenly, from
+/// certainty to nothing in ten more; what the user wrote down (1) stays.
+pub fn confidence_left(confidence: f64, last_seen: Millis, now: Millis) -> f64 {
+    const DAY: Millis = 24 * 60 * 60_000;
+    const HOLDS: Millis = 60 * DAY;
+    const FALLS: Millis = 300 * DAY;
+    if confidence >= 1.0 {
+        return confidence;
+    }
+    let overdue = now.saturating_sub(last_seen).saturating_sub(HOLDS).clamp(0, FALLS);
+    (confidence - overdue as f64 / FALLS as f64).max(0.0)
+}

@@ -60,14 +60,36 @@ impl Home {
         &self.0
     }
 
-    /// The database.
+    /// The database. It has another name where a program of the same name had a database before us; its being there
+    /// tells, because that is all that a hook has the time to look at.
     pub fn database(&self) -> PathBuf {
+        let beside = self.database_beside();
+        if beside.exists() { beside } else { self.usual_database() }
+    }
+
+    /// Where the database is on most machines, or that of another program.
+    pub fn usual_database(&self) -> PathBuf {
         self.0.join("claude-mem.db")
+    }
+
+    /// Where ours is if the usual place is taken.
+    pub fn database_beside(&self) -> PathBuf {
+        self.0.join("claude-mem-rs.db")
     }
 
     /// The database's write-ahead log.
     pub fn log(&self) -> PathBuf {
-        self.0.join("claude-mem.db-wal")
+        with_suffix(&self.database(), "-wal")
+    }
+
+    /// It is there while a damaged database is being replaced: nothing is written until it is gone.
+    pub fn recovering(&self) -> PathBuf {
+        self.0.join("recovering")
+    }
+
+    /// Databases that were damaged, as they were found.
+    pub fn damaged(&self) -> PathBuf {
+        self.0.join("damaged")
     }
 
     /// The user's settings.
@@ -78,6 +100,12 @@ impl Home {
     /// Where events wait that the database would not take.
     pub fn spool(&self) -> PathBuf {
         self.0.join("spool")
+    }
+
+    /// Where models lie.
+    #[cfg(feature = "service")]
+    pub fn models(&self) -> PathBuf {
+        self.0.join("models")
     }
 
     /// Copies of the database.
@@ -108,6 +136,11 @@ impl Home {
     /// What `install` did, and who starts the worker.
     pub fn install_record(&self) -> PathBuf {
         self.0.join("install.json")
+    }
+
+    /// Its time says when Claude Code last asked for our tools.
+    pub fn tools_asked(&self) -> PathBuf {
+        self.0.join("tools.asked")
     }
 
     /// Where a worker that no manager started writes its log.
@@ -159,6 +192,13 @@ impl Home {
         }
         HomeError::Io { path: self.0.clone(), source }
     }
+}
+
+/// The path with this behind its name: how SQLite names the files beside a database.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
 /// Makes a directory, and its parents, that only its owner can enter. One that is there already is fine.

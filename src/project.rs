@@ -18,16 +18,22 @@ pub struct Project {
     pub root: PathBuf,
     /// The branch that is checked out in this worktree.
     pub branch: Option<String>,
+    /// Whether it is a git repository at all.
+    pub is_repository: bool,
 }
 
 /// A file of this name at a project's root says: never record here.
 pub const OFF_FILE: &str = ".claude-mem-off";
+
+/// A file of this name at a project's root says: record, but give no context.
+pub const NO_CONTEXT_FILE: &str = ".claude-mem-no-context";
 
 impl Project {
     /// The project that `cwd` belongs to. Works for directories that are gone, too.
     pub fn of(cwd: &Path, capture: &Capture) -> Self {
         let start = existing_ancestor(cwd);
         let found = start.as_deref().and_then(find_repository);
+        let is_repository = found.is_some();
         let (path, root, branch) = match found {
             Some(repository) => {
                 let branch = branch_of(&repository.git_dir);
@@ -39,15 +45,25 @@ impl Project {
             }
         };
         let name = name_of(&path, capture);
-        Self { name, path, root, branch }
+        Self { name, path, root, branch, is_repository }
     }
 
     /// Whether the user wants nothing recorded here.
     pub fn is_excluded(&self, capture: &Capture, user_home: Option<&Path>) -> bool {
-        let patterns = capture.exclude_projects.iter();
-        patterns.filter_map(|pattern| exclusion(pattern, user_home)).any(|pattern| self.matches(&pattern))
-            || self.root.join(OFF_FILE).exists()
-            || self.path.join(OFF_FILE).exists()
+        self.is_named(&capture.exclude_projects, OFF_FILE, user_home)
+    }
+
+    /// Whether the user wants no session here to be given a context.
+    pub fn is_without_context(&self, patterns: &[String], user_home: Option<&Path>) -> bool {
+        self.is_named(patterns, NO_CONTEXT_FILE, user_home)
+    }
+
+    /// Whether a pattern names this project, or a file at its root.
+    fn is_named(&self, patterns: &[String], file: &str, user_home: Option<&Path>) -> bool {
+        let mut patterns = patterns.iter().filter_map(|pattern| exclusion(pattern, user_home));
+        patterns.any(|pattern| self.matches(&pattern))
+            || self.root.join(file).exists()
+            || self.path.join(file).exists()
     }
 
     /// A pattern also excludes everything below what it names.

@@ -29,9 +29,15 @@ const fn wire(event: &'static str, verb: &'static str, timeout_s: u32) -> Wire {
 }
 
 /// All events that we want.
-pub const WIRING: [Wire; 8] = [
+pub const WIRING: [Wire; 9] = [
     Wire { matcher: Some("startup|resume|clear|compact|fork"), ..wire("SessionStart", "context", 10) },
     wire("UserPromptSubmit", "new", 5),
+    // Older clients run it and ignore what it says.
+    Wire {
+        matcher: Some("Edit|Write|MultiEdit|NotebookEdit"),
+        is_old: false,
+        ..wire("PreToolUse", "file", 5)
+    },
     wire("PostToolUse", "save", 5),
     Wire { is_old: false, ..wire("PostToolUseFailure", "save", 5) },
     wire("Stop", "summary", 5),

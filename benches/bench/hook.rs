@@ -142,7 +142,9 @@ impl Bench {
         };
         let path = self.scratch.path().join("payload.json");
         let mut file = File::create(&path).unwrap();
-        write!(file, r#"{{"session_id":"bench","cwd":"{cwd}",{own}}}"#).unwrap();
+        // The same start of a session again would be taken for another hook set's, and not answered.
+        let session = if verb == "context" { &unique } else { "bench" };
+        write!(file, r#"{{"session_id":"{session}","cwd":"{cwd}",{own}}}"#).unwrap();
         path
     }
 

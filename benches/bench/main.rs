@@ -5,10 +5,13 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod compress;
+mod context;
 #[path = "../../tests/it/endpoint.rs"]
 #[allow(dead_code, reason = "the tests need more of it")]
 mod endpoint;
 mod hook;
+mod mcp;
+mod meaning;
 mod search;
 mod table;
 mod worker;
@@ -34,6 +37,12 @@ fn main() {
     }
     if is_wanted("search") {
         search::run(&binaries, &mut table);
+    }
+    if is_wanted("context") {
+        context::run(&binaries, &mut table);
+    }
+    if is_wanted("mcp") {
+        mcp::run(&binaries, &mut table);
     }
     table.print();
 }

@@ -11,20 +11,19 @@ use claude_mem::paths::Home;
 use claude_mem::store;
 use rusqlite::Connection;
 
+use crate::meaning;
 use crate::table::{Table, median};
 
-const ASKED: usize = 41;
+pub const ASKED: usize = 41;
 
 /// Fills databases and asks workers about them. `CLAUDE_MEM_BENCH_ROWS` sets other sizes: "100000,1000000".
 pub fn run(binaries: &Path, table: &mut Table) {
     insert_cost(table);
     let sizes = std::env::var("CLAUDE_MEM_BENCH_ROWS").unwrap_or_else(|_| "100000,1000000".to_owned());
-    let mut before: Vec<f64> = Vec::new();
+    let mut before: Option<(Vec<f64>, Option<f64>)> = None;
     for rows in sizes.split(',').map(|rows| rows.trim().parse::<usize>().unwrap()) {
-        let times = measure(binaries, table, rows, &before);
-        if before.is_empty() {
-            before = times;
-        }
+        let times = measure(binaries, table, rows, before.as_ref());
+        before.get_or_insert(times);
     }
 }
 
@@ -43,7 +42,13 @@ const QUESTIONS: [(&str, &str, &str); 7] = [
     ),
 ];
 
-fn measure(binaries: &Path, table: &mut Table, rows: usize, before: &[f64]) -> Vec<f64> {
+/// Every question's time, and that of one by words and meaning.
+fn measure(
+    binaries: &Path,
+    table: &mut Table,
+    rows: usize,
+    before: Option<&(Vec<f64>, Option<f64>)>,
+) -> (Vec<f64>, Option<f64>) {
     let scratch = tempfile::tempdir().unwrap();
     let home = Home::locate(Some(scratch.path().join("mem")), None).unwrap();
     let began = Instant::now();
@@ -56,27 +61,33 @@ fn measure(binaries: &Path, table: &mut Table, rows: usize, before: &[f64]) -> V
         let mut times: Vec<f64> = (0..ASKED).map(|_| worker.ask(&format!("/api/search?{query}"))).collect();
         let ours = median(&mut times);
         let what = format!("search {rows}: {what}");
-        match before.get(at) {
+        match before.and_then(|(before, _)| before.get(at)) {
             Some(before) => table.time(&format!("{what} (baseline: the first size)"), *before, ours, "≤ 4×"),
             None => table.figure(&what, format!("{ours:.2} ms"), bound),
         }
         medians.push(ours);
     }
-    medians
+    table.figure(&format!("PSS without a model, {rows} rows"), format!("{:.1} MB", worker.memory_mb()), "–");
+    drop(worker);
+    let hybrid = before.and_then(|(_, hybrid)| *hybrid);
+    (medians, meaning::measure(binaries, &home, scratch.path(), rows, hybrid, table))
 }
 
-struct Worker {
+/// A worker that is asked.
+pub struct Worker {
     child: Child,
     socket: PathBuf,
 }
 
 impl Worker {
-    fn start(binaries: &Path, home: &Home, scratch: &Path) -> Self {
+    /// Starts one, and lets it read its files in.
+    pub fn start(binaries: &Path, home: &Home, scratch: &Path) -> Self {
         let child = Command::new(binaries.join("claude-mem"))
             .arg("worker")
             .env("CLAUDE_MEM_HOME", home.dir())
             .env("HOME", scratch)
             .env("CLAUDE_MEM_COMPRESS_PROVIDER", "local")
+            .env("CLAUDE_MEM_SEARCH_MODEL_IDLE_S", "3")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -94,14 +105,34 @@ impl Worker {
     }
 
     /// How long an answer takes, in milliseconds, the connection included.
-    fn ask(&self, route: &str) -> f64 {
+    pub fn ask(&self, route: &str) -> f64 {
         let began = Instant::now();
+        self.answer(route);
+        began.elapsed().as_secs_f64() * 1000.0
+    }
+
+    /// The answer to a route, head and all.
+    pub fn answer(&self, route: &str) -> String {
         let mut stream = UnixStream::connect(&self.socket).unwrap();
         write!(stream, "GET {route} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        began.elapsed().as_secs_f64() * 1000.0
+        answer
+    }
+
+    /// Makes it look around.
+    pub fn nudge(&self) {
+        let mut stream = UnixStream::connect(&self.socket).unwrap();
+        write!(stream, "POST /api/nudge HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        let _ = stream.read_to_string(&mut String::new());
+    }
+
+    /// Its memory, shared pages counted by share.
+    pub fn memory_mb(&self) -> f64 {
+        let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.child.id())).unwrap();
+        let kib = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
+        kib.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
     }
 }
 
@@ -121,7 +152,20 @@ const WORDS: &str = "the to a of in and is for it with on cache test error reque
     format print log trace debug release version upgrade migrate rollback deploy container volume cluster pod service \
     endpoint payload schema validate sanitize escape encode decode encrypt decrypt sign verify certificate issuer";
 
-fn fill(home: &Home, rows: usize) {
+/// A database with so many observations.
+pub fn fill(home: &Home, rows: usize) {
+    fill_shaped(home, rows, Shape { for_each_session: 20, projects: 8 });
+}
+
+/// How observations are spread.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    pub for_each_session: usize,
+    pub projects: usize,
+}
+
+/// Fills a database: project0 and so on, sessions s0 and so on.
+pub fn fill_shaped(home: &Home, rows: usize, shape: Shape) {
     let mut database = store::open_for_worker(home, 0).unwrap();
     let words: Vec<&str> = WORDS.split_whitespace().collect();
     let mut random = 88_172_645_463_325_252_u64;
@@ -150,7 +194,7 @@ fn fill(home: &Home, rows: usize) {
                 text
             };
             let rare = if number % 20_000 == 77 { "zanzibar77" } else { "" };
-            insert(&transaction, number, &(text(7) + rare), &text(30), &text(35), &text(12));
+            insert(&transaction, (number, shape), &(text(7) + rare), &text(30), &text(35), &text(12));
         }
         transaction.commit().unwrap();
         at += 2_000;
@@ -161,10 +205,18 @@ fn fill(home: &Home, rows: usize) {
 
 const TYPES: [&str; 6] = ["bugfix", "feature", "refactor", "change", "discovery", "decision"];
 
-fn insert(database: &Connection, number: usize, title: &str, summary: &str, detail: &str, fact: &str) {
-    let (session, project) = (format!("s{}", number / 20), format!("project{}", number / 20 % 8));
+fn insert(
+    database: &Connection,
+    (number, shape): (usize, Shape),
+    title: &str,
+    summary: &str,
+    detail: &str,
+    fact: &str,
+) {
+    let of_session = number / shape.for_each_session;
+    let (session, project) = (format!("s{of_session}"), format!("project{}", of_session % shape.projects));
     let at = 1_750_000_000_000 + number as i64 * 60_000;
-    if number.is_multiple_of(20) {
+    if number.is_multiple_of(shape.for_each_session) {
         let sql = "INSERT INTO sessions (id, project, started_at, last_activity_at) VALUES (?1, ?2, ?3, ?3)";
         database.prepare_cached(sql).unwrap().execute((&session, &project, at)).unwrap();
     }
@@ -189,9 +241,10 @@ fn insert_cost(table: &mut Table) {
         let scratch = tempfile::tempdir().unwrap();
         let home = Home::locate(Some(scratch.path().join("mem")), None).unwrap();
         fill(&home, 10_000);
-        let database = store::open_for_worker(&home, 0).unwrap();
+        let mut database = store::open_for_worker(&home, 0).unwrap();
+        while claude_mem::search::upkeep::catch_up(&mut database).unwrap() {}
         if !indexed {
-            database.execute_batch("DROP TRIGGER search_observation_inserted").unwrap();
+            database.execute_batch("DROP TRIGGER search_observation_came").unwrap();
         }
         let texts: Vec<String> = {
             let sql = "SELECT summary FROM observations WHERE id <= 2000";
@@ -202,7 +255,11 @@ fn insert_cost(table: &mut Table) {
         for (number, text) in texts.iter().enumerate() {
             let began = Instant::now();
             database.execute_batch("BEGIN IMMEDIATE").unwrap();
-            insert(&database, 20_001 + number * 20, &text[..40], text, text, &text[..60]);
+            let place = (20_001 + number * 20, Shape { for_each_session: 20, projects: 8 });
+            insert(&database, place, &text[..40], text, text, &text[..60]);
+            if indexed {
+                claude_mem::search::upkeep::take_up(&database).unwrap();
+            }
             database.execute_batch("COMMIT").unwrap();
             times.push(began.elapsed().as_secs_f64() * 1000.0);
         }

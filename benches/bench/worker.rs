@@ -46,7 +46,13 @@ impl Bench {
             service: binaries.join("claude-mem"),
             scratch: tempfile::tempdir().unwrap(),
         };
+        // No hook shall start a worker here.
+        std::fs::create_dir_all(bench.home()).unwrap();
+        std::fs::write(bench.home().join("worker.stopped"), "").unwrap();
         bench.spawn_hook("first");
+        // Nobody ends its turn: it would wait for minutes of silence, and all the others with it.
+        let sql = "UPDATE pending_queue SET status = 'skipped', finished_at = created_at";
+        bench.database().execute(sql, []).unwrap();
         bench
     }
 

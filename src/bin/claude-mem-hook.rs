@@ -28,7 +28,9 @@ fn main() -> ExitCode {
         None if word == "--version" => {
             let _ = writeln!(io::stdout(), "claude-mem-hook {}", env!("CARGO_PKG_VERSION"));
         }
-        None => tell(debug, &format!("'{word}' is not a verb: context, new, save, summary, compact, end")),
+        None => {
+            tell(debug, &format!("'{word}' is not a verb: context, new, save, file, summary, compact, end"))
+        }
     }
     ExitCode::SUCCESS
 }

@@ -1,23 +1,34 @@
 //! The commands that people use, one file each. The only place that prints.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks")]
 
+mod backup;
 mod child;
 mod client;
 mod completions;
 mod config;
+mod context;
 mod doctor;
+mod export;
+mod forget;
+mod import;
 mod install;
 pub mod launch;
+mod learn;
 mod log_file;
 mod logs;
+mod mcp;
+mod model;
+mod progress;
 mod queue;
 mod recall;
 mod reindex;
+mod restore;
 mod search;
 mod service;
 mod sessions;
 mod show;
 mod start;
+mod stats;
 mod status;
 mod style;
 mod timeline;
@@ -67,10 +78,30 @@ enum Command {
     Timeline(timeline::Arguments),
     /// Show memories in full
     Show(show::Arguments),
+    /// Show what a session that starts here is told
+    Context(context::Arguments),
     /// Make the search index anew
     Reindex(reindex::Arguments),
+    /// Tell every later session something, or have it forgotten
+    Learn(learn::Arguments),
+    /// The model that lets search find by meaning
+    Model(model::Arguments),
+    /// Serve the memory as tools to Claude Code and other agents (MCP, on stdin and stdout)
+    Mcp(mcp::Arguments),
     /// Look at the queue, and repair it
     Queue(queue::Arguments),
+    /// Forget memories, for good
+    Forget(forget::Arguments),
+    /// Show what the memory cost, and what it saved
+    Stats(stats::Arguments),
+    /// Copy the database, while it is in use, and check the copy
+    Backup(backup::Arguments),
+    /// Put a backup in the place of the database
+    Restore(restore::Arguments),
+    /// Write everything that is remembered as lines of JSON
+    Export(export::Arguments),
+    /// Take in an export, or another claude-mem's database
+    Import(import::Arguments),
     /// Show, check and find the settings
     Config(config::Arguments),
     /// Print what a shell needs to complete our commands
@@ -109,8 +140,18 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
         Command::Search(arguments) => search::run(&home, &environment, arguments),
         Command::Timeline(arguments) => timeline::run(&home, &environment, arguments),
         Command::Show(arguments) => show::run(&home, &environment, arguments),
+        Command::Context(arguments) => context::run(&home, &environment, arguments),
         Command::Reindex(_) => reindex::run(&home),
+        Command::Learn(arguments) => learn::run(&home, &environment, arguments),
+        Command::Model(arguments) => model::run(&home, &environment, arguments),
+        Command::Mcp(arguments) => mcp::run(&home, &environment, arguments),
         Command::Queue(arguments) => queue::run(&home, &environment, arguments),
+        Command::Forget(arguments) => forget::run(&home, &environment, arguments),
+        Command::Stats(arguments) => stats::run(&home, &environment, arguments),
+        Command::Backup(arguments) => backup::run(&home, arguments),
+        Command::Restore(arguments) => restore::run(&home, &environment, arguments),
+        Command::Export(arguments) => export::run(&home, arguments),
+        Command::Import(arguments) => import::run(&home, arguments),
         Command::Config(arguments) => config::run(&home, &environment, arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Man(arguments) => completions::man(arguments),

@@ -1,10 +1,11 @@
-//! Asks for memories: the worker if it runs, else the database itself, read-only.
+//! Asks for memories: the worker if it runs, else the database itself.
 
 use anyhow::bail;
 use rusqlite::Connection;
 use serde_json::Value;
 
 use super::client;
+pub use crate::client::encoded;
 use crate::config::{Config, Environment};
 use crate::paths::Home;
 use crate::store::{self, StoreError};
@@ -25,24 +26,11 @@ pub fn ask(
         }
     }
     let config = Config::load(&home.config(), environment)?;
-    match store::open_to_read(home, config.hook.busy_ms.max(2_000)) {
+    match store::open_to_recall(home, config.hook.busy_ms.max(2_000)) {
         Ok(database) => directly(&database, &config),
         Err(StoreError::Missing) => bail!("nothing is remembered yet"),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Text as part of a URL.
-pub fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
 }
 
 /// Text of an answer.

@@ -8,8 +8,9 @@ use super::recall::{ask, encoded, text};
 use super::style::{Style, harmless};
 use crate::config::Environment;
 use crate::paths::Home;
+use crate::search::meaning::{self, MiniLm};
 use crate::search::parameters::{PAGE, Parameters};
-use crate::search::{self, Request, answer};
+use crate::search::{self, Meaning, Request, answer};
 use crate::worker::clock;
 
 /// Find memories, in any words
@@ -92,7 +93,8 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         parameters.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
     let found = ask(home, environment, &format!("/api/search?{}", query.join("&")), |database, config| {
         let now = clock::now();
-        let request = Request::from_parameters(&parameters, now).map_err(anyhow::Error::msg)?;
+        let mut request = Request::from_parameters(&parameters, now).map_err(anyhow::Error::msg)?;
+        request.meaning = meaning_of(home, &request.query);
         let found = search::search(database, &request, &config.search)?;
         Ok(answer::found(&found, request.offset, now))
     })?;
@@ -103,6 +105,13 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     }
     let is_empty = found["hits"].as_array().is_none_or(Vec::is_empty);
     Ok(if is_empty { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What a query means, where a model is installed. One that cannot be used is for `doctor` to tell of.
+fn meaning_of(home: &Home, query: &str) -> Option<Meaning> {
+    let file = meaning::file(&home.models());
+    let model = file.exists().then(|| MiniLm::load(&file).ok())??;
+    meaning::of_query(query, &model).ok()?
 }
 
 fn print(found: &Value, arguments: &Arguments, style: Style) {

@@ -41,11 +41,12 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 fn print_row(row: &SessionRow) {
     println!(
-        "{}  {:<11} {:<20} {:>3} prompts  {}",
+        "{}  {:<11} {:<20} {:>3} prompt{}  {}",
         row.id,
         row.status,
         row.project,
         row.prompt_count,
+        if row.prompt_count == 1 { " " } else { "s" },
         age::ago(row.last_activity_at, clock::now())
     );
 }

@@ -9,8 +9,9 @@ use super::{client, service};
 use crate::config::{Config, Environment};
 use crate::context::age;
 use crate::llm::{Choice, choose, guard};
+use crate::model::Millis;
 use crate::paths::Home;
-use crate::store::{self, overview};
+use crate::store::{self, backup, overview, recovery};
 use crate::worker::clock;
 
 /// Show how the service is
@@ -23,6 +24,9 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 }
+
+/// A recovery is told of for a week.
+const RECENT: Millis = 7 * 24 * 60 * 60_000;
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let status = collect(home, environment);
@@ -40,12 +44,15 @@ pub fn collect(home: &Home, environment: &Environment) -> Value {
     let service = client::get(&home.socket(), "/api/health").unwrap_or_else(
         |_| json!({"status": "stopped", "reason": "the service does not run; `claude-mem start` starts it"}),
     );
-    let facts =
-        store::open_to_read(home, 2000).and_then(|database| overview::read(&database, clock::day_start(now)));
-    let (memory, trouble) = match facts {
-        Ok(facts) => (serde_json::to_value(facts).unwrap_or_default(), Value::Null),
-        Err(error) => (Value::Null, json!(error.to_string())),
+    let facts = store::open_to_read(home, 2000).and_then(|database| {
+        let recovery = recovery::last(&database, now - RECENT)?;
+        Ok((overview::read(&database, clock::day_start(now))?, recovery))
+    });
+    let (memory, recovered, trouble) = match facts {
+        Ok((facts, recovery)) => (serde_json::to_value(facts).unwrap_or_default(), recovery, Value::Null),
+        Err(error) => (Value::Null, None, json!(error.to_string())),
     };
+    let ceiling = Config::load_forgiving(&home.config(), environment).0.cost.max_usd_per_day;
     let bytes = |path: std::path::PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
     json!({
         "service": service,
@@ -55,7 +62,10 @@ pub fn collect(home: &Home, environment: &Environment) -> Value {
         "memory": memory,
         "database": {
             "path": home.database(), "bytes": bytes(home.database()) + bytes(home.log()), "problem": trouble,
+            "recovered_at": recovered.as_ref().map(|(at, _)| at), "recovery": recovered.as_ref().map(|(_, data)| data),
         },
+        "last_backup_at": backup::list(&home.backups()).first().map(|copy| copy.made_at),
+        "max_usd_per_day": ceiling,
         "now": now,
     })
 }
@@ -99,20 +109,24 @@ fn print(status: &Value) {
     let provider =
         if service["provider"].is_string() { &service["provider"] } else { &status["provider"]["name"] };
     println!("provider      {}  {}", text(provider), text(&status["provider"]["why"]));
+    let oldest = match memory["oldest_waiting_at"].as_i64() {
+        Some(at) => format!(", the oldest since {}", age::ago(at, now)),
+        None => String::new(),
+    };
     println!(
-        "queue         {} waiting, {} failed, oldest {}",
+        "queue         {} waiting, {} failed{oldest}",
         text(&memory["waiting"]),
-        text(&memory["failed"]),
-        when(&memory["oldest_waiting_at"])
+        text(&memory["failed"])
     );
     println!("last success  {}", when(&memory["last_success_at"]));
     println!("last hook     {}", when(&memory["last_event_at"]));
     println!(
-        "today         {} observations, {} tokens in, {} out, ${:.4}",
+        "today         {} observations, {} tokens in, {} out, ${:.4} of ${:.2}",
         text(&memory["observations_today"]),
         text(&memory["tokens_in_today"]),
         text(&memory["tokens_out_today"]),
-        memory["cost_usd_today"].as_f64().unwrap_or_default()
+        memory["cost_usd_today"].as_f64().unwrap_or_default(),
+        status["max_usd_per_day"].as_f64().unwrap_or_default()
     );
     println!(
         "database      {}, {} observations in {} sessions",
@@ -123,6 +137,19 @@ fn print(status: &Value) {
     if let Some(problem) = status["database"]["problem"].as_str() {
         println!("              {problem}");
     }
+    if status["database"]["recovered_at"].is_i64() {
+        let sum =
+            |of: &Value| of.as_object().into_iter().flatten().filter_map(|(_, n)| n.as_u64()).sum::<u64>();
+        let recovery = &status["database"]["recovery"];
+        println!(
+            "              recovered {}: {} rows from the damaged file, {} from a backup; the damaged one is {}",
+            when(&status["database"]["recovered_at"]),
+            sum(&recovery["salvaged"]),
+            sum(&recovery["restored"]),
+            text(&recovery["damaged"])
+        );
+    }
+    println!("last backup   {}", when(&status["last_backup_at"]));
 }
 
 fn duration(seconds: u64) -> String {

@@ -12,6 +12,7 @@ mod tags;
 use serde_json::{Map, Value};
 
 use crate::model::{ObservationDraft, SummaryDraft};
+pub use draft::Learnt;
 use tags::Tags;
 
 /// As much of an answer as is read. One is some kilobytes long.
@@ -94,6 +95,45 @@ pub fn summary(text: &str) -> Result<SummaryAnswer, Unusable> {
         return Ok(SummaryAnswer::Skip { reason: fields::text(&Value::from(text), fields::SUMMARY) });
     }
     Err(unusable("no summary in the answer", text))
+}
+
+/// As many learnings as are taken from one answer.
+pub const MOST_LEARNINGS: usize = 8;
+
+/// What a model's answer for a turn wants later sessions to know. None is a good answer.
+pub fn learnings(text: &str) -> Vec<Learnt> {
+    let Ok(text) = answer_in(text) else { return Vec::new() };
+    let blocks = json::blocks(text);
+    let mut found: Vec<Learnt> = Vec::new();
+    blocks.iter().for_each(|block| find_learnings(&block.value, 0, &mut found));
+    if blocks.is_empty() {
+        found.extend(
+            Tags::of(text).learnings().iter().filter_map(|item| draft::learnt(&Value::from(item.as_str()))),
+        );
+    }
+    found.truncate(MOST_LEARNINGS);
+    found
+}
+
+fn find_learnings(value: &Value, strings: usize, found: &mut Vec<Learnt>) {
+    match value {
+        Value::Object(object) => match fields::get(object, &["learnings"]) {
+            Some(Value::Array(items))
+                if fields::get(object, &["learned"]).is_some() || items.iter().any(Value::is_object) =>
+            {
+                found.extend(items.iter().filter_map(draft::learnt));
+            }
+            _ => object
+                .iter()
+                .filter(|(key, _)| *key != "error")
+                .for_each(|(_, value)| find_learnings(value, strings, found)),
+        },
+        Value::Array(items) => items.iter().for_each(|item| find_learnings(item, strings, found)),
+        Value::String(text) => {
+            nested(text, strings).iter().for_each(|block| find_learnings(&block.value, strings + 1, found));
+        }
+        _ => {}
+    }
 }
 
 /// The answer itself: bounded, and without the thoughts that some models put in front.

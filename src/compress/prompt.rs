@@ -14,11 +14,13 @@ use crate::privacy::Redacted;
 use crate::privacy::redact::Redactor;
 use crate::tokens;
 
-/// The version of the instructions, stored with what they bring about.
-pub const VERSION: &str = "1";
+/// The versions of the instructions, stored with what they bring about.
+pub const OBSERVATIONS_VERSION: &str = "1";
+/// The same for summaries.
+pub const SUMMARY_VERSION: &str = "2";
 
 const OBSERVATIONS: &str = include_str!("prompts/observations.v1.md");
-const SUMMARY: &str = include_str!("prompts/summary.v1.md");
+const SUMMARY: &str = include_str!("prompts/summary.v2.md");
 const OBSERVATIONS_SCHEMA: &str = include_str!("prompts/observations.schema.json");
 const SUMMARY_SCHEMA: &str = include_str!("prompts/summary.schema.json");
 
@@ -32,6 +34,9 @@ const CLOSING_CHARS: usize = 4_000;
 /// At most so many earlier observations, each so long.
 const DIGEST_LINES: usize = 10;
 const DIGEST_CHARS: usize = 90;
+/// At most so many known learnings, each so long.
+const LEARNING_LINES: usize = 20;
+const LEARNING_CHARS: usize = 160;
 
 /// A request for the observations of a turn's events. `earlier` are the titles that this session has already.
 pub fn for_observations(turn: &Turn, earlier: &[String], settings: &Compress) -> Request {
@@ -63,6 +68,8 @@ pub fn for_observations(turn: &Turn, earlier: &[String], settings: &Compress) ->
 pub struct Noted {
     /// Each observation's title and summary.
     pub observations: Vec<(String, String)>,
+    /// What is known of the project already. The first is number 1.
+    pub known: Vec<String>,
 }
 
 /// A request for the summary of a turn, from what was noted on the way; the events themselves are not sent again.
@@ -71,11 +78,13 @@ pub fn for_summary(turn: &Turn, noted: &Noted, earlier: &[String], settings: &Co
     let lines = noted.observations.iter().map(|(title, summary)| format!("- {title}: {summary}"));
     let notes = redactor.redact(&lines.collect::<Vec<_>>().join("\n")).into_string();
     let closing = redactor.redact(turn.last_assistant_message.as_deref().unwrap_or_default()).into_string();
-    let fence = Fence::around([notes.as_str(), closing.as_str()]);
+    let known = redactor.redact(&numbered(&noted.known)).into_string();
+    let fence = Fence::around([notes.as_str(), closing.as_str(), known.as_str()]);
     let mut prompt = head(turn, earlier, &fence);
     for (name, text, most) in [
         ("noted on the way", &notes, CLOSING_CHARS * 2),
         ("the assistant's last words", &closing, CLOSING_CHARS),
+        ("known learnings", &known, LEARNING_LINES * (LEARNING_CHARS + 40)),
     ] {
         if !text.is_empty() {
             let _ =
@@ -93,6 +102,13 @@ pub fn for_summary(turn: &Turn, noted: &Noted, earlier: &[String], settings: &Co
         },
         max_output_tokens: SUMMARY_TOKENS,
     }
+}
+
+fn numbered(known: &[String]) -> String {
+    let line = |(at, text): (usize, &String)| {
+        format!("{}. {}", at + 1, head_and_tail(&one_line(text), LEARNING_CHARS))
+    };
+    known.iter().take(LEARNING_LINES).enumerate().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The one request that `doctor` needs to see whether a provider answers.
@@ -266,7 +282,10 @@ mod tests {
         let mut turn = turn(&[&format!("export GITHUB_TOKEN={secret}")]);
         turn.prompt = Some(format!("use {secret}"));
         turn.last_assistant_message = Some(format!("I used {secret}"));
-        let noted = Noted { observations: vec![(format!("Use {secret}"), String::new())] };
+        let noted = Noted {
+            observations: vec![(format!("Use {secret}"), String::new())],
+            known: vec![format!("The token is {secret}")],
+        };
         let earlier = [format!("Try {secret}")];
         for request in [
             for_observations(&turn, &earlier, &settings()),
@@ -278,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_request_stays_within_its_bound_whatever_the_events_are() {
-        let long = "let x = compute(y, z); // some code that goes on\n".repeat(20_000);
+        let long = "let x = compute(y, z); // some code that goes on\n".repeat(2_000);
         let payloads = vec![long.as_str(); 20];
         let request = for_observations(&turn(&payloads), &[], &settings());
         let total = tokens::estimate(&request.system) + tokens::estimate(request.prompt.as_str());

@@ -19,11 +19,16 @@ struct Answer {
     context: String,
 }
 
-/// The context that the worker gives for these parameters, if it does so in time.
-pub fn context(socket: &Path, parameters: &[(&str, &str)], patience: Duration) -> Option<String> {
+/// The context that the worker gives at a route for these parameters, if it does so in time.
+pub fn context(
+    socket: &Path,
+    route: &str,
+    parameters: &[(&str, &str)],
+    patience: Duration,
+) -> Option<String> {
     let deadline = Instant::now().checked_add(patience)?;
     let mut stream = connect(socket, deadline).ok()?;
-    let body = get(&mut stream, &target("/api/context", parameters), deadline).ok()?;
+    let body = get(&mut stream, &target(route, parameters), deadline).ok()?;
     serde_json::from_slice::<Answer>(&body).ok().map(|answer| answer.context)
 }
 

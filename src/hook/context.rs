@@ -1,16 +1,17 @@
 //! The context that a starting session is given.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use serde_json::json;
 
 use super::ask;
-use crate::config::Config;
-use crate::context::{self, Request};
+use crate::config::{Config, Environment};
+use crate::context::{self, Hint, Request, Situation};
 use crate::model::{Event, EventBody, Millis, SessionStamp};
 use crate::paths::Home;
+use crate::project::Project;
 use crate::store;
 use crate::store::log::{LogEntry, log};
 use crate::wire::{HookOutput, HookSpecificOutput, MAX_CONTEXT_UNITS};
@@ -20,70 +21,104 @@ use crate::wire::{HookOutput, HookSpecificOutput, MAX_CONTEXT_UNITS};
 pub fn print(
     home: &Home,
     config: &Config,
+    environment: &Environment,
     event: &Event,
     database: Option<Connection>,
     mut output: impl Write,
 ) -> io::Result<()> {
     let notice = database.as_ref().and_then(|database| store::take_notice(database).ok().flatten());
-    let context = context_for(home, config, event, database).unwrap_or_default();
-    if context.is_empty() && notice.is_none() {
+    let context = context_for(home, config, environment, event, database).unwrap_or_default();
+    write_answer(&mut output, "SessionStart", &context, notice.as_deref())
+}
+
+/// Writes what the client shall give to the model, and tell the user; nothing if there is neither.
+pub fn write_answer(
+    output: &mut impl Write,
+    hook_event_name: &str,
+    context: &str,
+    system_message: Option<&str>,
+) -> io::Result<()> {
+    if context.is_empty() && system_message.is_none() {
         return Ok(());
     }
+    let additional_context = within_units(context, MAX_CONTEXT_UNITS);
     let answer = HookOutput {
-        hook_specific_output: (!context.is_empty()).then(|| HookSpecificOutput {
-            hook_event_name: "SessionStart",
-            additional_context: within_units(&context, MAX_CONTEXT_UNITS),
-        }),
-        system_message: notice.as_deref(),
+        hook_specific_output: (!context.is_empty())
+            .then_some(HookSpecificOutput { hook_event_name, additional_context }),
+        system_message,
     };
-    serde_json::to_writer(&mut output, &answer)?;
+    serde_json::to_writer(&mut *output, &answer)?;
     output.flush()
 }
 
 /// The worker's context or, if it does not answer in time, one that is built here.
-fn context_for(home: &Home, config: &Config, event: &Event, database: Option<Connection>) -> Option<String> {
+fn context_for(
+    home: &Home,
+    config: &Config,
+    environment: &Environment,
+    event: &Event,
+    database: Option<Connection>,
+) -> Option<String> {
     let (Some(session), EventBody::Start { source }) = (&event.session, &event.body) else { return None };
     let source = source.as_deref();
-    if !is_wanted(config, source) {
+    let place = Project::of(Path::new(&session.cwd), &config.capture);
+    if !is_wanted(config, source)
+        || place.is_without_context(&config.context.exclude_projects, environment.user_home.as_deref())
+    {
         return None;
     }
     let parameters = [
         ("project_path", session.project_path.as_str()),
+        ("cwd", session.cwd.as_str()),
         ("session_id", session.id.as_str()),
         ("source", source.unwrap_or_default()),
     ];
     let patience = Duration::from_millis(config.context.worker_timeout_ms);
-    if let Some(text) = ask::context(&home.socket(), &parameters, patience) {
+    if let Some(text) = ask::context(&home.socket(), "/api/context", &parameters, patience) {
         return Some(text);
     }
     let database = database.or_else(|| store::open_to_read(home, config.hook.busy_ms).ok())?;
+    Some(build(home, config, &database, session, &place.root, source, event.at))
+}
+
+/// Builds the context here: by the same rules, without a search and without git.
+fn build(
+    home: &Home,
+    config: &Config,
+    database: &Connection,
+    session: &SessionStamp,
+    root: &Path,
+    source: Option<&str>,
+    now: Millis,
+) -> String {
     let budget = usize::try_from(config.context.budget).unwrap_or(usize::MAX);
     let began = Instant::now();
-    let built = build(&database, session, budget, event.at);
-    let build_ms = began.elapsed().as_secs_f64() * 1000.0;
+    let built = context::build(
+        database,
+        &Request {
+            project: &session.project,
+            project_path: &session.project_path,
+            root: &root.to_string_lossy(),
+            session_id: session.id.as_str(),
+            source,
+            situation: Situation { branch: session.branch.clone(), ..Situation::default() },
+            recall: None,
+            hint: Hint::of(home),
+            now,
+            budget,
+        },
+    );
     let entry = LogEntry {
         event_type: "context",
         session: Some(session.id.clone()),
-        data: json!({"layers": built.layers, "tokens": built.tokens, "budget": budget, "path": "hook",
-                     "source": source}),
-        duration_ms: Some(build_ms),
+        data: built.log_data(budget, "hook", source),
+        duration_ms: Some(began.elapsed().as_secs_f64() * 1000.0),
         ..LogEntry::default()
     };
     // Best effort: nobody waits for a log.
     let _ = database.busy_timeout(Duration::ZERO);
-    let _ = log(&database, &entry, event.at);
-    Some(built.text)
-}
-
-fn build(database: &Connection, session: &SessionStamp, budget: usize, now: Millis) -> context::Context {
-    let request = Request {
-        project: &session.project,
-        project_path: &session.project_path,
-        session_id: session.id.as_str(),
-        now,
-        budget,
-    };
-    context::build(database, &request)
+    let _ = log(database, &entry, now);
+    built.text
 }
 
 /// A source that we do not know is a new way to start, and wants its context like any other.

@@ -23,6 +23,28 @@ pub fn accept(
 ) -> Option<Event> {
     let text = text_of(&input.bytes);
     let (wire, outcome) = HookInput::parse(&text);
+    let session = session_of(&wire, config, environment)?;
+    let make = Make {
+        verb,
+        input,
+        wire: &wire,
+        limit: usize::try_from(config.hook.max_payload_bytes).unwrap_or(usize::MAX),
+    };
+    let (key, body) = match (&session, outcome) {
+        (Some(session), Ok(())) => (make.key(session), make.body()?),
+        (None, Ok(())) => make.rejected("the payload has no session_id"),
+        (_, Err(_)) if input.bytes.is_empty() => make.rejected("the payload is empty"),
+        (_, Err(error)) => make.rejected(&error.to_string()),
+    };
+    Some(Event { key, at: now, session, body })
+}
+
+/// Whose payload it is, as far as it says; none at all if the user does not want it recorded.
+pub fn session_of(
+    wire: &HookInput<'_>,
+    config: &Config,
+    environment: &Environment,
+) -> Option<Option<SessionStamp>> {
     if wire.tool_name.as_deref().is_some_and(|tool| is_skipped(tool, &config.capture.skip_tools)) {
         return None;
     }
@@ -31,24 +53,11 @@ pub fn accept(
     if is_excluded(project.as_ref(), config, environment) {
         return None;
     }
-    let session = wire.session_id.clone().map(|id| stamp(id, cwd, project));
-    let make = Make {
-        verb,
-        input,
-        wire: &wire,
-        limit: usize::try_from(config.hook.max_payload_bytes).unwrap_or(usize::MAX),
-    };
-    let (key, body) = match (&session, outcome) {
-        (Some(session), Ok(())) => (make.key(session), make.body()),
-        (None, Ok(())) => make.rejected("the payload has no session_id"),
-        (_, Err(_)) if input.bytes.is_empty() => make.rejected("the payload is empty"),
-        (_, Err(error)) => make.rejected(&error.to_string()),
-    };
-    Some(Event { key, at: now, session, body })
+    Some(wire.session_id.clone().map(|id| stamp(id, cwd, project)))
 }
 
 /// The input as text. Invalid UTF-8 is replaced, but only where it can be a payload at all: noise stays as it is.
-fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+pub fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) if bytes.trim_ascii_start().first() == Some(&b'{') => String::from_utf8_lossy(bytes),
@@ -104,13 +113,15 @@ impl Make<'_> {
         }
     }
 
-    fn body(&self) -> EventBody {
+    /// What happened; nothing yet, if a file is only about to be changed.
+    fn body(&self) -> Option<EventBody> {
         match self.verb {
-            Verb::Context => EventBody::Start { source: self.wire.source.clone() },
-            Verb::New => EventBody::Prompt { text: self.prompt() },
-            Verb::Save => EventBody::Tool(self.tool_use()),
-            Verb::Summary | Verb::Compact => EventBody::Summarize(self.turn()),
-            Verb::End => EventBody::End { reason: self.wire.reason.clone() },
+            Verb::Context => Some(EventBody::Start { source: self.wire.source.clone() }),
+            Verb::New => Some(EventBody::Prompt { text: self.prompt() }),
+            Verb::Save => Some(EventBody::Tool(self.tool_use())),
+            Verb::File => None,
+            Verb::Summary | Verb::Compact => Some(EventBody::Summarize(self.turn())),
+            Verb::End => Some(EventBody::End { reason: self.wire.reason.clone() }),
         }
     }
 

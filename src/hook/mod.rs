@@ -9,6 +9,7 @@ mod autostart;
 mod context;
 mod event;
 mod json;
+mod moment;
 mod nudge;
 mod payload;
 
@@ -24,7 +25,7 @@ use crate::config::{Config, Environment, Problem};
 use crate::model::{Event, Millis};
 use crate::paths::Home;
 use crate::spool;
-use crate::store::{self, StoreError};
+use crate::store::{self, Recorded, StoreError};
 
 /// What the shim was asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub enum Verb {
     New,
     /// A tool was used.
     Save,
+    /// A file is about to be changed: print what is known about it. Records nothing.
+    File,
     /// A turn ended.
     Summary,
     /// Compaction is near.
@@ -50,6 +53,7 @@ impl Verb {
             "context" => Some(Self::Context),
             "new" => Some(Self::New),
             "save" => Some(Self::Save),
+            "file" => Some(Self::File),
             "summary" => Some(Self::Summary),
             "compact" => Some(Self::Compact),
             "end" => Some(Self::End),
@@ -75,7 +79,7 @@ pub fn run(
     verb: Verb,
     environment: &Environment,
     input: impl Read,
-    output: impl Write,
+    mut output: impl Write,
 ) -> Result<(), Box<dyn std::error::Error>> {
     if environment.internal {
         return Ok(());
@@ -92,17 +96,25 @@ pub fn run(
         }
     };
     let (config, problems) = Config::load_forgiving(&home.config(), environment);
+    let asker = moment::Asker { home: &home, config: &config, environment };
+    if verb == Verb::File {
+        return Ok(asker.before_change(&payload, &mut output)?);
+    }
     let Some(event) = event::accept(verb, &payload, now, &config, environment) else {
         return Ok(());
     };
     let kept = keep(&home, &config, environment, &event, &problems);
     let is_served = nudge::send(&home);
-    let (database, outcome) = match kept {
-        Ok(database) => (database, Ok(())),
-        Err(lost) => (None, Err(lost.into())),
+    let (kept, outcome) = match kept {
+        Ok(kept) => (kept, Ok(())),
+        Err(lost) => (Kept::default(), Err(lost.into())),
     };
-    if verb == Verb::Context {
-        context::print(&home, &config, &event, database, output)?;
+    match verb {
+        // Another hook set was faster, and has said what there is to say.
+        _ if kept.is_known => {}
+        Verb::Context => context::print(&home, &config, environment, &event, kept.database, output)?,
+        Verb::New | Verb::Save if is_served => asker.after(&event, &payload, &mut output)?,
+        _ => {}
     }
     if !is_served && config.worker.autostart {
         autostart::start(&home);
@@ -128,25 +140,34 @@ pub fn nudge(home: &Home) {
     nudge::send(home);
 }
 
-/// Puts the event into the database, which is returned, else into the spool, else counts it as dropped.
+/// An event that is safe.
+#[derive(Default)]
+struct Kept {
+    /// Where it went, unless that is the spool.
+    database: Option<Connection>,
+    /// Whether it was there before.
+    is_known: bool,
+}
+
+/// Puts the event into the database, else into the spool, else counts it as dropped.
 fn keep(
     home: &Home,
     config: &Config,
     environment: &Environment,
     event: &Event,
     problems: &[Problem],
-) -> Result<Option<Connection>, Lost> {
+) -> Result<Kept, Lost> {
     let stored = store::open_for_hook(home, config.hook.busy_ms).and_then(|mut database| {
-        store::record(&mut database, event)?;
+        let is_known = store::record(&mut database, event)? == Recorded::Duplicate;
         note_problems(&database, problems, event.at);
-        Ok(database)
+        Ok(Kept { database: Some(database), is_known })
     });
     let store = match stored {
-        Ok(database) => return Ok(Some(database)),
+        Ok(kept) => return Ok(kept),
         Err(error) => error,
     };
     let spooled = home.prepare().map_err(io::Error::other).and_then(|()| spool::write(home, event));
-    spooled.map(|()| None).map_err(|spool| {
+    spooled.map(|()| Kept::default()).map_err(|spool| {
         let lost = Lost { store, spool };
         spool::count_dropped(Some(home), environment, event.at, &lost.to_string());
         lost

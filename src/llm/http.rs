@@ -99,7 +99,7 @@ impl Endpoint {
         Failure::provider(Trouble::NotTheApi, failure::one_line(&what))
     }
 
-    fn url(&self, path: &str) -> Url {
+    pub(super) fn url(&self, path: &str) -> Url {
         let mut url = self.base.clone();
         url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
         url
@@ -168,7 +168,7 @@ impl Endpoint {
     }
 
     /// The failure behind an error of the connection. Never shows an address: it may contain a password.
-    fn broken(&self, error: reqwest::Error) -> Failure {
+    pub(super) fn broken(&self, error: reqwest::Error) -> Failure {
         let kind = if error.is_timeout() { Trouble::Timeout } else { Trouble::Unreachable };
         let error = error.without_url();
         let mut cause: &dyn Error = &error;
@@ -179,7 +179,7 @@ impl Endpoint {
         Failure::provider(kind, format!("{} {what}: {}", self.who, failure::one_line(&cause.to_string())))
     }
 
-    async fn client(&self) -> Result<&Client, Failure> {
+    pub(super) async fn client(&self) -> Result<&Client, Failure> {
         self.client.get_or_try_init(|| async { self.build() }).await
     }
 

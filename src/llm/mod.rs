@@ -10,6 +10,7 @@ pub mod budget;
 mod choose;
 mod claude_cli;
 pub mod credentials;
+pub mod download;
 pub mod failure;
 pub mod guard;
 mod http;

@@ -5,9 +5,12 @@ use serde_json::{Value, json};
 
 use super::{Found, Hit, Snippet};
 use crate::context::age;
+use crate::learn::TOLD_FROM;
 use crate::model::Millis;
 use crate::store::StoreError;
+use crate::store::learnings;
 use crate::store::search::{self as index, Document, Kind, Moment};
+use crate::store::sessions::{ToldSession, told_sessions};
 
 /// A reference that people and tools can pass on: `12` is an observation, `S12` a summary, `P12` a prompt.
 pub fn reference(kind: Kind, id: i64) -> String {
@@ -92,6 +95,53 @@ pub fn timeline(moments: &[Moment], anchor: (Kind, i64), now: Millis) -> Value {
         })
     };
     json!({"moments": moments.iter().map(moment).collect::<Vec<_>>()})
+}
+
+/// A project's latest sessions with what they left open, and the learnings that hold there.
+pub fn recent(
+    database: &Connection,
+    project: &str,
+    limit: u32,
+    offset: u32,
+    now: Millis,
+) -> Result<Value, StoreError> {
+    // One more than asked tells whether there is a next page.
+    let mut sessions = told_sessions(database, project, limit.saturating_add(1), offset)?;
+    let has_more = sessions.len() > limit as usize;
+    sessions.truncate(limit as usize);
+    let mut known = if offset == 0 { learnings::known(database, project)? } else { Vec::new() };
+    known.retain(|learning| learning.is_active && learning.confidence_at(now) >= TOLD_FROM);
+    known.sort_by(|one, other| other.confidence_at(now).total_cmp(&one.confidence_at(now)));
+    known.truncate(MOST_LEARNINGS);
+    let learning = |learning: &learnings::Learning| json!({"id": learning.id, "category": learning.category.as_str(), "content": learning.content});
+    let session = |session: &ToldSession| {
+        json!({
+            "session_id": session.id,
+            "ref": session.summary_id.map(|id| reference(Kind::Summary, id)),
+            "age": age::ago(session.last_activity_at, now),
+            "status": session.status,
+            "request": session.request,
+            "completed": session.completed,
+            "next_steps": session.next_steps,
+        })
+    };
+    Ok(json!({
+        "project": project,
+        "sessions": sessions.iter().map(session).collect::<Vec<_>>(),
+        "learnings": known.iter().map(learning).collect::<Vec<_>>(),
+        "next_offset": has_more.then(|| offset.saturating_add(limit)),
+    }))
+}
+
+const MOST_LEARNINGS: usize = 20;
+
+/// The projects that something is remembered of, most first.
+pub fn projects(database: &Connection) -> Result<Value, StoreError> {
+    let mut projects = index::projects(database)?;
+    projects.retain(|project| project.rows > 0);
+    projects.sort_by_key(|project| std::cmp::Reverse(project.rows));
+    let project = |project: &index::IndexedProject| json!({"name": project.name, "memories": project.rows});
+    Ok(json!({"projects": projects.iter().map(project).collect::<Vec<_>>()}))
 }
 
 /// Memories in full, in the order asked for; those that are not there are left out.

@@ -233,7 +233,10 @@ fn correct(
         clue.shape = Shape::Any(words.iter().map(|word| key(word)).collect());
         clue.weight *= best.weight;
         lists[at] = read(&clue.expression)?;
-        corrections.push((clue.asked.clone(), best.word.clone()));
+        // Words that were forgotten with their rows are still known for a while; they help nobody.
+        if !lists[at].is_empty() {
+            corrections.push((clue.asked.clone(), best.word.clone()));
+        }
     }
     Ok(corrections)
 }

@@ -8,6 +8,7 @@
 pub mod answer;
 mod candidates;
 mod dates;
+pub mod meaning;
 pub mod parameters;
 mod query;
 mod rank;
@@ -38,6 +39,8 @@ use crate::store::search::Kind;
 pub struct Request {
     /// In any words.
     pub query: String,
+    /// What the query means, where a model is at hand.
+    pub meaning: Option<Meaning>,
     /// What a hit must be.
     pub filter: Filter,
     /// The project of the one who asks: its rows count a little more.
@@ -54,6 +57,15 @@ pub struct Request {
     pub explain: bool,
     /// The present.
     pub now: Millis,
+}
+
+/// What a query means to a model.
+#[derive(Debug, Clone)]
+pub struct Meaning {
+    /// The model.
+    pub model: &'static str,
+    /// The direction.
+    pub vector: meaning::Vector,
 }
 
 /// What a hit must be. All filters are exact, and all must hold.
@@ -150,6 +162,10 @@ pub struct Parts {
     pub neighbours: f64,
     /// Both, beside the best hit's.
     pub lexical: f64,
+    /// How far words are trusted beside meaning: the share of what was asked that the best hit has.
+    pub trust: f64,
+    /// What it means, beside the most alike; 0 without a model.
+    pub meaning: f64,
     /// Factor for the time that the query names.
     pub time: f64,
     /// Factor for its age.
@@ -164,8 +180,10 @@ pub struct Parts {
     pub clues: Vec<(String, f64, f64)>,
 }
 
-/// Searches. Any text is a query, and none is an error.
+/// Searches. Any text is a query, and none is an error. What waits for the index is brought into it first, if this
+/// connection may write.
 pub fn search(database: &Connection, request: &Request, settings: &Settings) -> Result<Found, StoreError> {
+    upkeep::take_up_if_possible(database);
     rank::Search::new(database, request, settings)?.run()
 }
 

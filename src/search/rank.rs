@@ -3,17 +3,19 @@
 use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
+use serde_json::Value;
 
 use super::candidates::{Candidates, Scope, candidates, newest_ranges};
-use super::query::Query;
+use super::query::{Clue, Query};
 use super::score::{Evidence, Matcher, bm25};
 use super::snippet::{self, Snippet};
 use super::words::{fold, words};
 use super::{AsOf, Filter, Found, Hit, Parts, Request, dates};
 use crate::config::Search as Settings;
 use crate::model::Millis;
-use crate::store::StoreError;
+use crate::store::index::newest_waiting;
 use crate::store::search::{self as index, Document, Kind, Place};
+use crate::store::{StoreError, vectors};
 
 /// One search under way.
 pub struct Search<'a> {
@@ -22,10 +24,14 @@ pub struct Search<'a> {
     settings: &'a Settings,
     as_of: AsOf,
     scope: Option<Scope>,
+    /// Rows that came or changed since the index last looked at them: it says nothing true about them.
+    waiting: HashSet<(Kind, i64)>,
 }
 
 /// A row in the running.
 struct Entry {
+    /// Where it is in the index; nowhere if it waits.
+    place: Option<Place>,
     document: Document,
     evidence: Evidence,
     parts: Parts,
@@ -37,6 +43,8 @@ struct Entry {
 const MOST_PENDING: u32 = 500;
 /// The best so many rows bring their neighbours in.
 const WITH_NEIGHBOURS: usize = 30;
+/// Where filters drop rows, so many times more are looked at for their meaning.
+const BEFORE_FILTERS: usize = 20;
 /// How far neighbours reach, to each side.
 const REACH: u32 = 2;
 
@@ -57,7 +65,7 @@ impl<'a> Search<'a> {
                 rows: scope.as_ref().map_or(0, |scope| scope.rows as i64),
             },
         };
-        Ok(Self { database, request, settings, as_of, scope })
+        Ok(Self { database, request, settings, as_of, scope, waiting: waiting(database)? })
     }
 
     pub fn run(mut self) -> Result<Found, StoreError> {
@@ -77,7 +85,10 @@ impl<'a> Search<'a> {
         let matcher = Matcher::new(&query.clues);
         let mut entries = self.read(&found.places, &matcher)?;
         self.add_pending(&mut entries, &query, &matcher)?;
+        let likenesses = self.likenesses(&query)?;
+        self.add_alike(&mut entries, &likenesses, &matcher)?;
         self.score(&mut entries, &query, &found.rarities)?;
+        self.compare(&mut entries, &likenesses, possible(&query.clues, &found.rarities));
         self.lift(&mut entries, &query);
         entries
             .sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| newer_first(&a.document, &b.document)));
@@ -118,12 +129,12 @@ impl<'a> Search<'a> {
     fn read(&self, places: &[Place], matcher: &Matcher<'_>) -> Result<Vec<Entry>, StoreError> {
         let mut entries = Vec::new();
         for place in places {
-            if !self.may_count(*place) {
+            if !self.may_count(*place) || self.waiting.contains(&(place.kind(), place.id())) {
                 continue;
             }
             let Some(document) = index::document(self.database, place.kind(), place.id())? else { continue };
             if self.counts(&document) {
-                entries.push(self.entry(document, matcher));
+                entries.push(self.entry(Some(*place), document, matcher));
             }
             if entries.len() >= self.depth() {
                 break;
@@ -132,9 +143,9 @@ impl<'a> Search<'a> {
         Ok(entries)
     }
 
-    fn entry(&self, document: Document, matcher: &Matcher<'_>) -> Entry {
+    fn entry(&self, place: Option<Place>, document: Document, matcher: &Matcher<'_>) -> Entry {
         let evidence = matcher.evidence(&document, self.settings);
-        Entry { document, evidence, parts: Parts::default(), score: 0.0, similar: Vec::new() }
+        Entry { place, document, evidence, parts: Parts::default(), score: 0.0, similar: Vec::new() }
     }
 
     /// What the place alone tells: rows that came after the first page are not in any page.
@@ -163,22 +174,22 @@ impl<'a> Search<'a> {
             && filter.file.as_ref().is_none_or(|file| files(document).any(|path| is_same_file(&path, file)))
     }
 
-    /// Prompts that wait for the worker are found all the same.
+    /// Rows that wait for the index are found all the same.
     fn add_pending(
         &self,
         entries: &mut Vec<Entry>,
         query: &Query,
         matcher: &Matcher<'_>,
     ) -> Result<(), StoreError> {
-        for id in index::pending_prompts(self.database, MOST_PENDING)? {
-            if !self.may_count(Place::new(0, Kind::Prompt, id)) {
+        for &(kind, id) in &self.waiting {
+            if !self.may_count(Place::new(0, kind, id)) {
                 continue;
             }
-            let Some(document) = index::document(self.database, Kind::Prompt, id)? else { continue };
+            let Some(document) = index::document(self.database, kind, id)? else { continue };
             if !self.counts(&document) {
                 continue;
             }
-            let entry = self.entry(document, matcher);
+            let entry = self.entry(None, document, matcher);
             let matches = query.clues.is_empty() || entry.evidence.counts.iter().any(|count| *count > 0.0);
             let has_phrases = query.required.iter().all(|required| {
                 let at = query.clues.iter().position(|clue| clue.shape == required.shape);
@@ -205,7 +216,8 @@ impl<'a> Search<'a> {
         let best = entries.iter().map(|entry| entry.parts.words + entry.parts.neighbours).fold(0.0, f64::max);
         for entry in entries {
             let sum = entry.parts.words + entry.parts.neighbours;
-            entry.parts.lexical = if best > 0.0 { sum / best } else { 1.0 };
+            entry.parts.lexical =
+                if best > 0.0 { sum / best } else { f64::from(u8::from(query.clues.is_empty())) };
         }
         Ok(())
     }
@@ -241,7 +253,60 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// The factors beside the words.
+    /// How alike every row of the scope is in meaning, in the order of places; nothing without a model.
+    fn likenesses(&self, query: &Query) -> Result<Vec<(Place, f32)>, StoreError> {
+        let mut likenesses = Vec::new();
+        // Quoted phrases are required, and no meaning makes up for one.
+        if let (Some(meaning), Some(scope)) = (&self.request.meaning, &self.scope)
+            && query.required.is_empty()
+            && !query.clues.is_empty()
+            && let Some(model) = vectors::model(self.database, meaning.model)?
+        {
+            vectors::for_each(self.database, model, scope.range, |place, blob| {
+                likenesses.extend(meaning.vector.likeness(blob).map(|likeness| (place, likeness)));
+            })?;
+        }
+        Ok(likenesses)
+    }
+
+    /// Brings in the rows that are most alike and share no word with the query.
+    fn add_alike(
+        &self,
+        entries: &mut Vec<Entry>,
+        likenesses: &[(Place, f32)],
+        matcher: &Matcher<'_>,
+    ) -> Result<(), StoreError> {
+        let known: HashSet<Place> = entries.iter().filter_map(|entry| entry.place).collect();
+        let depth = self.settings.depth();
+        let most = if self.is_filtered() { depth * BEFORE_FILTERS } else { depth };
+        let unknown: Vec<Place> =
+            most_alike(likenesses, most).into_iter().filter(|place| !known.contains(place)).collect();
+        entries.extend(self.read(&unknown, matcher)?);
+        Ok(())
+    }
+
+    /// Mixes the scores by words with those by meaning, each from 0 to 1. Where even the best hit has few of the words that
+    /// were asked, words say little.
+    fn compare(&self, entries: &mut [Entry], likenesses: &[(Place, f32)], possible: f64) {
+        let of = |place: Place| {
+            let at = likenesses.binary_search_by_key(&place, |(place, _)| *place).ok()?;
+            Some(f64::from(likenesses[at].1))
+        };
+        let found: Vec<Option<f64>> = entries.iter().map(|entry| entry.place.and_then(of)).collect();
+        let least = found.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+        let most = found.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
+        let weight = if most > least { self.settings.meaning_weight.min(1.0) } else { 0.0 };
+        let best = entries.iter().map(|entry| entry.parts.words + entry.parts.neighbours).fold(0.0, f64::max);
+        let trust = if weight > 0.0 && possible > 0.0 { (best / possible).min(1.0) } else { 1.0 };
+        for (entry, likeness) in entries.iter_mut().zip(found) {
+            entry.parts.trust = trust;
+            entry.parts.meaning =
+                likeness.filter(|_| weight > 0.0).map_or(0.0, |likeness| (likeness - least) / (most - least));
+            entry.score = (1.0 - weight) * trust * entry.parts.lexical + weight * entry.parts.meaning;
+        }
+    }
+
+    /// The factors beside words and meaning.
     fn lift(&self, entries: &mut [Entry], query: &Query) {
         let span = dates::span(&self.request.query, self.as_of.now);
         for entry in entries {
@@ -252,8 +317,7 @@ impl<'a> Search<'a> {
             parts.files = self.files_factor(document);
             let is_near = self.request.near_project.as_ref().is_some_and(|near| *near == document.project);
             parts.project = if is_near { 1.0 + self.settings.project_weight } else { 1.0 };
-            entry.score =
-                parts.lexical * parts.time * parts.recency * parts.kind * parts.files * parts.project;
+            entry.score *= parts.time * parts.recency * parts.kind * parts.files * parts.project;
         }
     }
 
@@ -288,7 +352,7 @@ impl<'a> Search<'a> {
     }
 
     fn hit(&self, entry: Entry, query: &Query, rarities: &[f64], matcher: &Matcher<'_>) -> Hit {
-        let Entry { document, evidence, mut parts, score, similar } = entry;
+        let Entry { place: _, document, evidence, mut parts, score, similar } = entry;
         let title = if document.title.is_empty() {
             snippet::mark_all(super::words_cut(&document.summary, 120), matcher)
         } else {
@@ -318,12 +382,43 @@ impl<'a> Search<'a> {
     }
 }
 
+/// What the words of a row that has them all once would count.
+fn possible(clues: &[Clue], rarities: &[f64]) -> f64 {
+    clues.iter().zip(rarities).map(|(clue, rarity)| clue.weight * rarity).sum()
+}
+
+/// The most alike places, the best first.
+fn most_alike(likenesses: &[(Place, f32)], most: usize) -> Vec<Place> {
+    let better = |a: &(Place, f32), b: &(Place, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+    let mut best = likenesses.to_vec();
+    if best.len() > most && most > 0 {
+        best.select_nth_unstable_by(most - 1, better);
+        best.truncate(most);
+    }
+    best.sort_unstable_by(better);
+    best.into_iter().map(|(place, _)| place).collect()
+}
+
 fn newer_first(a: &Document, b: &Document) -> std::cmp::Ordering {
     b.created_at.cmp(&a.created_at).then_with(|| (a.kind, b.id).cmp(&(b.kind, a.id)))
 }
 
-fn list(json: &str) -> Vec<String> {
-    serde_json::from_str(json).unwrap_or_default()
+fn waiting(database: &Connection) -> Result<HashSet<(Kind, i64)>, StoreError> {
+    let mut waiting = HashSet::new();
+    for kind in Kind::ALL {
+        let ids = newest_waiting(database, kind, MOST_PENDING)?;
+        waiting.extend(ids.into_iter().map(|id| (kind, id)));
+    }
+    Ok(waiting)
+}
+
+/// The entries of a list as the tables have it.
+pub(super) fn list(json: &str) -> Vec<String> {
+    let text = |value| match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    serde_json::from_str::<Vec<Value>>(json).unwrap_or_default().into_iter().map(text).collect()
 }
 
 fn has_concept(document: &Document, concept: &str) -> bool {

@@ -4,11 +4,13 @@ use std::time::Instant;
 
 use rusqlite::{Connection, params};
 
+use super::meaning::Vector;
 use super::parameters::Parameters;
 use super::*;
 use crate::config::Config;
 use crate::paths::Home;
-use crate::store::search as index;
+use crate::store::index::{Differences, begin_rebuild, differences};
+use crate::store::{search as index, vectors};
 
 /// A database with one session, and what is put into it.
 struct Memory {
@@ -66,7 +68,7 @@ impl Memory {
     fn assert_consistent(&self) {
         let sql = "INSERT INTO search_index (search_index) VALUES ('integrity-check')";
         self.database.execute(sql, []).unwrap();
-        assert_eq!(index::differences(&self.database).unwrap(), index::Differences::default());
+        assert_eq!(differences(&self.database).unwrap(), Differences::default());
     }
 }
 
@@ -284,7 +286,32 @@ fn matches_are_marked_in_title_and_snippet() {
 }
 
 #[test]
-#[ignore = "known: after an interrupted rebuild an earlier prompt is not found again"]
+fn summaries_and_prompts_are_found_within_their_project_and_not_in_others() {
+    let mut memory = Memory::new();
+    let observation = memory.observe("Count the otters", "There are three");
+    memory
+        .database
+        .execute(
+            "INSERT INTO session_summaries (uid, session_id, project, request, created_at)
+             VALUES ('u', 's', 'p', 'Otters again', 1)",
+            [],
+        )
+        .unwrap();
+    memory.prompt(1, "where do otters sleep?");
+    memory.catch_up();
+    let mut found = memory.find_with(&[("q", "otters"), ("project", "p")]);
+    found.sort();
+    assert_eq!(found, [observation.to_string(), "P1".to_owned(), "S1".to_owned()]);
+    memory.observe_in("q", "Something else", "", NOW);
+    assert!(memory.find_with(&[("q", "otters"), ("project", "q")]).is_empty());
+    // What is looked for is where it was put.
+    let expected = Kind::ALL.map(|kind| index::Place::new(1, kind, 1).0);
+    let sql = "SELECT count(*) FROM search_index_docsize WHERE id IN (?1, ?2, ?3)";
+    let there: i64 = memory.database.query_row(sql, expected, |row| row.get(0)).unwrap();
+    assert_eq!(there, 3);
+}
+
+#[test]
 fn a_rebuild_finds_everything_again_also_when_it_is_interrupted() {
     let mut memory = Memory::new();
     for number in 0..250 {
@@ -292,7 +319,7 @@ fn a_rebuild_finds_everything_again_also_when_it_is_interrupted() {
     }
     memory.prompt(1, "feed the walrus");
     memory.catch_up();
-    index::begin_rebuild(&mut memory.database).unwrap();
+    begin_rebuild(&mut memory.database).unwrap();
     upkeep::catch_up(&mut memory.database).unwrap();
     // Changes of rows that are not back yet must not confuse it.
     memory.database.execute("UPDATE observations SET summary = 'sings' WHERE id IN (1, 240)", []).unwrap();
@@ -300,8 +327,12 @@ fn a_rebuild_finds_everything_again_also_when_it_is_interrupted() {
     memory.catch_up();
     memory.assert_consistent();
     assert_eq!(memory.find("sings").len(), 2);
-    let total = memory.ask(&request(&[("q", "walrus"), ("limit", "100")])).total;
-    assert!(total >= 200, "as many as are read, and only {total}");
+    assert_eq!(memory.find("feed"), ["P1"], "prompts, too");
+    assert_eq!(
+        memory.ask(&request(&[("q", "walrus"), ("limit", "100")])).total,
+        200,
+        "as many as are read in full"
+    );
     let rows: i64 =
         memory.database.query_row("SELECT sum(rows) FROM search_projects", [], |row| row.get(0)).unwrap();
     assert_eq!(rows, 250);
@@ -383,4 +414,85 @@ fn the_timeline_shows_what_came_before_and_after() {
     assert_eq!(around((Kind::Prompt, 1), 5, 1), ["P1", "1"]);
     assert_eq!(around((Kind::Observation, 9), 0, 7), ["9"]);
     assert!(around((Kind::Observation, 99), 5, 5).is_empty());
+}
+
+/// Gives every row that lacks one a vector, made by hand.
+fn read_with(memory: &mut Memory, direction: impl Fn(i64) -> [f32; 3]) -> usize {
+    memory.catch_up();
+    let missing = vectors::missing(&memory.database, "by hand", 100).unwrap();
+    let made: Vec<_> =
+        missing.rows.iter().map(|(kind, id)| (*kind, *id, Vector::new(&direction(*id)).to_blob())).collect();
+    vectors::store(&mut memory.database, "by hand", 3, &missing, &made).unwrap();
+    made.len()
+}
+
+fn meaning(direction: [f32; 3]) -> Option<Meaning> {
+    Some(Meaning { model: "by hand", vector: Vector::new(&direction) })
+}
+
+#[test]
+fn what_means_the_same_is_found_without_a_shared_word() {
+    let mut memory = Memory::new();
+    let walrus = memory.observe("Feed the walrus", "It eats fish");
+    let ledger = memory.observe("Close the ledger", "Books are balanced");
+    memory.observe("Paint the fence", "It is green now");
+    let directions = [[1.0, 0.1, 0.0], [0.0, 0.2, 1.0], [-1.0, 0.0, 0.0]];
+    assert_eq!(read_with(&mut memory, |id| directions[id as usize - 1]), 3);
+    let mut asked = request(&[("q", "dinner for seals"), ("explain", "1")]);
+    assert!(memory.ask(&asked).hits.is_empty(), "not by words");
+    asked.meaning = meaning([0.9, 0.2, 0.1]);
+    let found = memory.ask(&asked);
+    assert_eq!(found.hits[0].id, walrus);
+    let parts = found.hits[0].parts.clone().unwrap();
+    assert!(parts.meaning > 0.99 && parts.lexical == 0.0, "{parts:?}");
+    // A word that was asked and is there beats a meaning that is only near.
+    asked = request(&[("q", "ledger")]);
+    asked.meaning = meaning([0.5, 0.2, 0.45]);
+    assert_eq!(memory.ask(&asked).hits[0].id, ledger);
+    // A quoted phrase is required, and filters hold.
+    asked = request(&[("q", "\"no such phrase\"")]);
+    asked.meaning = meaning([1.0, 0.0, 0.0]);
+    assert!(memory.ask(&asked).hits.is_empty());
+    asked = request(&[("q", "dinner"), ("type", "decision")]);
+    asked.meaning = meaning([1.0, 0.0, 0.0]);
+    assert!(memory.ask(&asked).hits.is_empty());
+    // Vectors of another model are not compared.
+    asked = request(&[("q", "dinner for seals")]);
+    asked.meaning = Some(Meaning { model: "another", vector: Vector::new(&[1.0, 0.1, 0.0]) });
+    assert!(memory.ask(&asked).hits.is_empty());
+}
+
+#[test]
+fn a_changed_row_is_read_again_and_a_deleted_one_is_not_found_by_meaning() {
+    let mut memory = Memory::new();
+    let id = memory.observe("Feed the walrus", "It eats fish");
+    memory.prompt(1, "feed it");
+    memory.catch_up();
+    let near = |memory: &Memory| {
+        let mut asked = request(&[("q", "dinner")]);
+        asked.meaning = meaning([1.0, 0.0, 0.0]);
+        memory.observe("Something else", "so that not all are alike");
+        memory.ask(&asked).hits.iter().any(|hit| hit.id == id && hit.kind == Kind::Observation)
+    };
+    let direction = |row: i64| if row == id { [1.0, 0.0, 0.0] } else { [0.0, 1.0, 0.0] };
+    memory.observe("Another", "");
+    read_with(&mut memory, direction);
+    assert!(near(&memory));
+    read_with(&mut memory, direction);
+    memory.database.execute("UPDATE observations SET project = 'q' WHERE id = ?1", [id]).unwrap();
+    assert!(!near(&memory), "the old direction is gone");
+    assert!(read_with(&mut memory, direction) > 0);
+    assert!(near(&memory), "and it has one at its new place");
+    memory.database.execute("UPDATE observations SET deleted_at = 5 WHERE id = ?1", [id]).unwrap();
+    read_with(&mut memory, direction);
+    assert!(!near(&memory));
+    memory.database.execute("UPDATE observations SET deleted_at = NULL WHERE id = ?1", [id]).unwrap();
+    read_with(&mut memory, direction);
+    assert!(near(&memory), "what comes back is read again");
+    memory.database.execute("DELETE FROM user_prompts", []).unwrap();
+    read_with(&mut memory, direction);
+    assert_eq!(read_with(&mut memory, direction), 0, "nothing is left to read");
+    begin_rebuild(&mut memory.database).unwrap();
+    memory.catch_up();
+    assert_eq!(read_with(&mut memory, direction), 0, "a rebuilt index needs no new directions");
 }

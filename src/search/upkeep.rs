@@ -1,25 +1,85 @@
-//! What the index leaves to the worker: prompts that wait, words for spelling, a rebuild that was begun.
+//! What the index leaves to whoever writes: rows that wait, and words for spelling.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
+use super::meaning::{self, Embedder, MeaningError, Pace};
+use super::rank::list;
 use super::spelling::is_worth_knowing;
-use super::words::{fold, humps, words};
+use super::words::{fold, humps, pairs, words};
 use crate::store::StoreError;
-use crate::store::search::{self as index, Document, Kind};
+use crate::store::index::{self, Text};
+use crate::store::search::{Document, Kind, document};
+use crate::store::vectors::{self, Missing};
 
 /// Rows in one transaction, so that no hook waits long.
 const AT_ONCE: u32 = 100;
 
 /// Does a little of what is to be done. True if there is more.
 pub fn catch_up(database: &mut Connection) -> Result<bool, StoreError> {
-    let mut more = index::index_pending(database, AT_ONCE)?;
-    more |= index::rebuild_some(database, AT_ONCE)?;
+    let mut more = false;
+    if !index::waiting(database, 1)?.is_empty() {
+        let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        more = take_up(&transaction)? == AT_ONCE as usize;
+        transaction.commit()?;
+    }
     for kind in Kind::ALL {
         more |= learn_words(database, kind)?;
     }
     Ok(more)
+}
+
+/// Brings waiting rows into the index, in the transaction that wrote them. Returns how many.
+pub fn take_up(transaction: &Connection) -> Result<usize, StoreError> {
+    index::take_up(transaction, AT_ONCE, |document| Text {
+        head: indexed(
+            [document.title.as_str()].into_iter().map(Cow::Borrowed),
+            [&document.concepts, &document.files_modified, &document.files_read],
+        ),
+        body: indexed(
+            [document.summary.as_str(), &document.detail].into_iter().map(Cow::Borrowed),
+            [&document.facts],
+        ),
+    })
+}
+
+/// Brings what waits into the index unless somebody else writes, or this connection may not. Search looks at the rest by
+/// itself.
+pub(super) fn take_up_if_possible(database: &Connection) {
+    while index::may_take_up(database).unwrap_or(false)
+        && let Ok(transaction) = Transaction::new_unchecked(database, TransactionBehavior::Immediate)
+        && let Ok(taken) = take_up(&transaction)
+        && transaction.commit().is_ok()
+        && taken > 0
+    {}
+}
+
+/// Texts and lists as the index reads them: a run of a script without blanks as its pairs of characters, and behind it all
+/// the parts of every `refreshToken`.
+fn indexed<'a, const LISTS: usize>(
+    texts: impl Iterator<Item = Cow<'a, str>>,
+    lists: [&'a String; LISTS],
+) -> String {
+    let mut indexed = String::new();
+    let mut parts = String::new();
+    for text in texts.chain(lists.into_iter().flat_map(|json| list(json)).map(Cow::Owned)) {
+        for word in words(&text) {
+            if word.unspaced {
+                pairs(word.text).for_each(|(_, pair)| push(&mut indexed, pair));
+            } else {
+                push(&mut indexed, word.text);
+                humps(word.text).into_iter().for_each(|(_, part)| push(&mut parts, part));
+            }
+        }
+    }
+    indexed + &parts
+}
+
+fn push(text: &mut String, word: &str) {
+    text.push_str(word);
+    text.push(' ');
 }
 
 /// Takes the words of new rows up.
@@ -30,7 +90,7 @@ fn learn_words(database: &mut Connection, kind: Kind) -> Result<bool, StoreError
     let Some(last) = ids.last() else { return Ok(false) };
     let mut found = BTreeSet::new();
     for id in &ids {
-        if let Some(document) = index::document(database, kind, *id)? {
+        if let Some(document) = document(database, kind, *id)? {
             collect(&document, &mut found);
         }
     }
@@ -52,6 +112,48 @@ fn collect(document: &Document, found: &mut BTreeSet<String>) {
         let parts = humps(word.text).into_iter().map(|(_, part)| part);
         found.extend(parts.chain([word.text]).map(fold).filter(|word| is_worth_knowing(word)));
     }
+}
+
+/// Gives some rows that lack one a vector, at once. True if there are more.
+pub fn embed_some(database: &mut Connection, embedder: &dyn Embedder) -> Result<bool, EmbedError> {
+    let missing = vectors::missing(database, embedder.name(), EMBEDDED_AT_ONCE)?;
+    if missing.is_empty() {
+        return Ok(false);
+    }
+    let made = vectors_for(database, &missing, embedder, Pace::AtOnce)?;
+    vectors::store(database, embedder.name(), embedder.dimension(), &missing, &made)?;
+    Ok(true)
+}
+
+/// The vectors of rows that are still there.
+pub fn vectors_for(
+    database: &Connection,
+    missing: &Missing,
+    embedder: &dyn Embedder,
+    pace: Pace,
+) -> Result<Vec<(Kind, i64, Vec<u8>)>, EmbedError> {
+    let mut made = Vec::new();
+    for (kind, id) in &missing.rows {
+        if let Some(document) = document(database, *kind, *id)? {
+            let vector = embedder.embed(&meaning::text_of(&document), pace)?;
+            made.push((*kind, *id, vector.to_blob()));
+        }
+    }
+    Ok(made)
+}
+
+/// Each takes tens of milliseconds, so that a batch is well under a second.
+pub const EMBEDDED_AT_ONCE: u32 = 8;
+
+/// Why rows got no vector.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbedError {
+    /// The database said no.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The model said no.
+    #[error(transparent)]
+    Meaning(#[from] MeaningError),
 }
 
 /// Empties the index and fills it again, saying how far it is after every step.

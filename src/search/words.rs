@@ -1,6 +1,6 @@
 //! Words as the index has them: what counts as one, folded and stemmed in the same way. The index itself is made by
-//! SQLite (`porter unicode61 remove_diacritics 2`, and the triggers' splitting); this is its mirror for queries,
-//! scores and snippets.
+//! SQLite (`porter unicode61 remove_diacritics 2`) of the words that are found here; queries, scores and snippets use the
+//! same ones.
 
 use super::stem::stem;
 

@@ -36,7 +36,7 @@ fn record_in(transaction: &Transaction<'_>, event: &Event) -> Result<Recorded, S
     let session = event.session.as_ref();
     let Some(row) = QueueRow::new(event) else {
         session.map(touch).transpose()?;
-        return Ok(Recorded::New);
+        return note_start(transaction, event);
     };
     let Some(key) = unused_key(transaction, event)? else { return Ok(Recorded::Duplicate) };
     let prompt_count = session.map(touch).transpose()?;
@@ -44,6 +44,24 @@ fn record_in(transaction: &Transaction<'_>, event: &Event) -> Result<Recorded, S
     if let (Some(session), EventBody::Prompt { text }, Some(number)) = (session, &event.body, prompt_count) {
         insert_prompt(transaction, session, text, number, event.at)?;
     }
+    Ok(Recorded::New)
+}
+
+/// Notes the start of a session, which has no row in the queue. The same start again a moment later is another hook set's: the
+/// session must not be told everything twice.
+fn note_start(database: &Connection, event: &Event) -> Result<Recorded, StoreError> {
+    let (Some(session), EventBody::Start { source }) = (&event.session, &event.body) else {
+        return Ok(Recorded::New);
+    };
+    let sql = "SELECT 1 FROM event_log WHERE event_type = 'start' AND created_at BETWEEN ?3 - ?4 AND ?3 + ?4
+               AND session_id = ?1 AND data ->> 'source' IS ?2";
+    let near = params![session.id.as_str(), source, event.at, EventKey::NEAR_MS];
+    if database.prepare(sql)?.exists(near)? {
+        return Ok(Recorded::Duplicate);
+    }
+    let sql = "INSERT INTO event_log (event_type, session_id, data, created_at)
+               VALUES ('start', ?1, json_object('source', ?2), ?3)";
+    database.prepare(sql)?.execute(params![session.id.as_str(), source, event.at])?;
     Ok(Recorded::New)
 }
 

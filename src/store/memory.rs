@@ -2,10 +2,11 @@
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
-use super::StoreError;
+use super::learnings::{self, Occasion, Step};
 use super::log::{self, LogEntry, log};
 use super::queue::{self, ClaimId, Ending};
-use crate::model::{Millis, ObservationDraft, SessionId, SummaryDraft};
+use super::{StoreError, function_map};
+use crate::model::{FunctionChange, Millis, ObservationDraft, ObservationType, SessionId, SummaryDraft};
 
 /// Who made something, and what it took.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -48,8 +49,14 @@ pub struct Settlement {
     pub endings: Vec<(i64, Ending)>,
     /// What came of it.
     pub observations: Vec<NewObservation>,
+    /// What the events did to functions and types.
+    pub functions: Vec<FunctionChange>,
     /// The turn's summary.
     pub summary: Option<SummaryDraft>,
+    /// What the turn taught.
+    pub learnings: Vec<Step>,
+    /// The turn's events, whose observations show what it taught.
+    pub turn_events: Vec<i64>,
     /// Who made it.
     pub origin: Origin,
     /// What is to be logged about it.
@@ -62,7 +69,13 @@ pub struct Settlement {
 
 /// Stores the settlement as a whole, or nothing of it if the rows are no longer the caller's; what is left of the claim
 /// is then given back. True if it was stored.
-pub fn settle(database: &mut Connection, settlement: &Settlement) -> Result<bool, StoreError> {
+///
+/// `index` brings what was written into the search index, in the same transaction.
+pub fn settle(
+    database: &mut Connection,
+    settlement: &Settlement,
+    index: impl FnOnce(&Connection) -> Result<usize, StoreError>,
+) -> Result<bool, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if !queue::finish(&transaction, &settlement.endings, settlement.claim, settlement.now)? {
         transaction.rollback()?;
@@ -73,8 +86,18 @@ pub fn settle(database: &mut Connection, settlement: &Settlement) -> Result<bool
     for observation in &settlement.observations {
         insert_observation(&transaction, settlement, &place, observation)?;
     }
+    function_map::note(
+        &transaction,
+        &settlement.session,
+        &place.project,
+        &settlement.functions,
+        settlement.now,
+    )?;
     if let Some(summary) = &settlement.summary {
         insert_summary(&transaction, settlement, &place, summary)?;
+    }
+    for step in &settlement.learnings {
+        learn(&transaction, settlement, &place, step)?;
     }
     let Origin { tokens_in, tokens_out, .. } = settlement.origin;
     if tokens_in + tokens_out > 0 {
@@ -92,6 +115,7 @@ pub fn settle(database: &mut Connection, settlement: &Settlement) -> Result<bool
     if let Some(notice) = &settlement.notice {
         log::notice(&transaction, notice, settlement.now)?;
     }
+    index(&transaction)?;
     transaction.commit()?;
     Ok(true)
 }
@@ -110,12 +134,53 @@ impl Place {
     }
 }
 
+/// Stores what the turn taught, with what shows it: the observation of its events, or of the turn. Where there is none,
+/// because words were all there was, what was said is observed.
+fn learn(
+    transaction: &Transaction<'_>,
+    settlement: &Settlement,
+    place: &Place,
+    step: &Step,
+) -> Result<(), StoreError> {
+    let mut evidence = learnings::evidence(transaction, &step.draft.sources)?;
+    if evidence.is_none() {
+        evidence = learnings::evidence(transaction, &settlement.turn_events)?;
+    }
+    let evidence = match evidence {
+        Some(id) => id,
+        None => {
+            let draft = ObservationDraft {
+                kind: ObservationType::Decision,
+                title: Some(step.draft.content.clone()),
+                ..ObservationDraft::default()
+            };
+            let observation = NewObservation { draft, ..NewObservation::default() };
+            // The summary has what it cost.
+            let origin = Origin { tokens_in: 0, tokens_out: 0, ..settlement.origin.clone() };
+            insert_observation(
+                transaction,
+                &Settlement { origin, ..settlement.clone() },
+                place,
+                &observation,
+            )?
+        }
+    };
+    let occasion = Occasion {
+        session: Some(&settlement.session),
+        project: &place.project,
+        evidence: Some(evidence),
+        now: settlement.now,
+    };
+    learnings::take(transaction, step, occasion)?;
+    Ok(())
+}
+
 fn insert_observation(
     transaction: &Transaction<'_>,
     settlement: &Settlement,
     place: &Place,
     observation: &NewObservation,
-) -> Result<(), StoreError> {
+) -> Result<i64, StoreError> {
     let sql = "INSERT INTO observations (uid, session_id, project, prompt_number, type, title, summary, detail, facts,
                  concepts, files_read, files_modified, functions_changed, provider, model, prompt_version, tokens_in,
                  tokens_out, raw_bytes, agent_type, branch, created_at)
@@ -154,7 +219,7 @@ fn insert_observation(
     for source in &observation.sources {
         statement.execute([id, *source])?;
     }
-    Ok(())
+    Ok(id)
 }
 
 fn insert_summary(
@@ -194,12 +259,12 @@ fn insert_summary(
 }
 
 /// Ids that sort by time, so that exports and imports keep the order.
-fn new_uid() -> String {
+pub fn new_uid() -> String {
     uuid::Uuid::now_v7().to_string()
 }
 
 /// A list as JSON; nothing for an empty one.
-fn json_list(list: &[String]) -> Option<String> {
+pub(super) fn json_list(list: &[String]) -> Option<String> {
     if list.is_empty() { None } else { serde_json::to_string(list).ok() }
 }
 

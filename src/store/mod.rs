@@ -2,7 +2,20 @@
 //!
 //! One file, WAL, one transaction for everything that belongs together. Knows nothing of HTTP, models or prompts.
 
+#[cfg(feature = "service")]
+pub mod backup;
 mod capture;
+pub mod context;
+#[cfg(feature = "service")]
+pub mod curate;
+#[cfg(feature = "service")]
+pub mod forget;
+#[cfg(feature = "service")]
+mod function_map;
+#[cfg(feature = "service")]
+pub mod index;
+#[cfg(feature = "service")]
+pub mod learnings;
 pub mod log;
 #[cfg(feature = "service")]
 pub mod memory;
@@ -11,15 +24,31 @@ pub mod overview;
 #[cfg(feature = "service")]
 mod pool;
 #[cfg(feature = "service")]
+pub mod predecessor;
+#[cfg(feature = "service")]
 pub mod queue;
 #[cfg(feature = "service")]
 pub mod queue_admin;
+#[cfg(feature = "service")]
+pub mod recovery;
+#[cfg(feature = "service")]
+pub mod restore;
+#[cfg(feature = "service")]
+pub mod rows;
+#[cfg(feature = "service")]
+mod salvage;
 mod schema;
 #[cfg(feature = "service")]
 pub mod search;
 pub mod sessions;
 #[cfg(feature = "service")]
+pub mod statistics;
+#[cfg(feature = "service")]
+pub mod tables;
+#[cfg(feature = "service")]
 pub mod upkeep;
+#[cfg(feature = "service")]
+pub mod vectors;
 
 use std::io;
 use std::time::Duration;
@@ -45,6 +74,12 @@ pub enum StoreError {
     /// It is not a database, or damaged.
     #[error("the database is damaged: {0}")]
     Corrupt(rusqlite::Error),
+    /// A check of the whole file found this.
+    #[error("the database is damaged: {0}")]
+    Damaged(String),
+    /// It was damaged, and is being replaced.
+    #[error("the database was damaged and is being recovered")]
+    Recovering,
     /// A newer version of claude-mem made it.
     #[error(
         "the database was made by a newer claude-mem (schema {found}, this one knows {known}): upgrade claude-mem"
@@ -106,11 +141,19 @@ impl StoreError {
     pub fn passes(&self) -> bool {
         matches!(self, Self::Busy | Self::Full)
     }
+
+    /// Whether the file itself is broken.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Corrupt(_) | Self::Damaged(_))
+    }
 }
 
 /// The database for a hook's one transaction. Made if it is missing; not migrated, because that can take long.
 pub fn open_for_hook(home: &Home, busy_ms: u32) -> Result<Connection, StoreError> {
     home.prepare()?;
+    if home.recovering().exists() {
+        return Err(StoreError::Recovering);
+    }
     let patience = Duration::from_millis(busy_ms.into());
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -139,6 +182,9 @@ fn leave_log_alone(database: &Connection, home: &Home) -> Result<(), StoreError>
 
 /// The database for reading only. Never made, never changed.
 pub fn open_to_read(home: &Home, busy_ms: u32) -> Result<Connection, StoreError> {
+    if home.recovering().exists() {
+        return Err(StoreError::Recovering);
+    }
     let path = home.database();
     if !path.exists() {
         return Err(StoreError::Missing);
@@ -154,6 +200,14 @@ pub fn open_to_read(home: &Home, busy_ms: u32) -> Result<Connection, StoreError>
         Version::Older(found) => Err(StoreError::Older(found)),
         Version::Empty => Err(StoreError::Missing),
     }
+}
+
+/// The same for searching: it may bring what waits for the index into it.
+#[cfg(feature = "service")]
+pub fn open_to_recall(home: &Home, busy_ms: u32) -> Result<Connection, StoreError> {
+    let database = open_to_read(home, busy_ms)?;
+    database.pragma_update(None, "query_only", false)?;
+    Ok(database)
 }
 
 /// What every connection needs.

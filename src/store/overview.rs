@@ -64,6 +64,9 @@ pub fn read(database: &Connection, day: Millis) -> Result<Overview, StoreError> 
 }
 
 /// What is damaged, if something is. Looks at everything, which a database of some gigabytes makes slow.
+///
+/// On a connection that was just opened: on one that has searched before, SQLite takes what FTS5 remembers of the index for
+/// what is there, and calls it damaged if somebody else has written meanwhile.
 pub fn check(database: &Connection) -> Result<Option<String>, StoreError> {
     let said: String = database.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     Ok((said != "ok").then_some(said))

@@ -371,12 +371,22 @@ pub fn open_work(database: &Connection) -> Result<OpenWork, StoreError> {
     Ok(OpenWork { raw: open - processing, processing, oldest_raw_at })
 }
 
-/// Counts what is finished: done, skipped, error. Walks an index of all of it.
-pub fn finished(database: &Connection) -> Result<(i64, i64, i64), StoreError> {
-    let sql = "SELECT count(*) FROM pending_queue WHERE status = ?1 AND finished_at IS NOT NULL";
+/// How many rows are finished, by how they ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the states' own names")]
+pub struct Finished {
+    pub done: i64,
+    pub skipped: i64,
+    pub error: i64,
+}
+
+/// Counts what finished after one moment and not after another. Walks an index of all of it.
+pub fn finished(database: &Connection, after: Millis, until: Millis) -> Result<Finished, StoreError> {
+    let sql = "SELECT count(*) FROM pending_queue
+               WHERE status = ?1 AND finished_at > ?2 AND finished_at <= ?3";
     let mut statement = database.prepare_cached(sql)?;
-    let mut count = |status| statement.query_row([status], |row| row.get(0));
-    Ok((count("done")?, count("skipped")?, count("error")?))
+    let mut count = |status| statement.query_row(params![status, after, until], |row| row.get(0));
+    Ok(Finished { done: count("done")?, skipped: count("skipped")?, error: count("error")? })
 }
 
 /// Stops a session's work: what waits is skipped, what is under way will not be stored. Returns how many rows.

@@ -1,18 +1,24 @@
 //! The schema's versions: creation, migration, and the refusal of what we do not know.
 
 #[cfg(feature = "service")]
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::StoreError;
 #[cfg(feature = "service")]
-use crate::{model::Millis, paths::create_private_dir};
+use super::backup::{self, Reason};
+#[cfg(feature = "service")]
+use crate::model::Millis;
 
 /// Each brings the schema from its index to the next version. A shipped one is never edited.
-const MIGRATIONS: [&str; 2] =
-    [include_str!("migrations/0001_capture.sql"), include_str!("migrations/0002_search.sql")];
+const MIGRATIONS: [&str; 4] = [
+    include_str!("migrations/0001_capture.sql"),
+    include_str!("migrations/0002_search.sql"),
+    include_str!("migrations/0003_vectors.sql"),
+    include_str!("migrations/0004_learning.sql"),
+];
 
 /// The version that this program writes and understands.
 pub const CURRENT: i64 = MIGRATIONS.len() as i64;
@@ -85,7 +91,7 @@ fn switch_to_wal(database: &Connection, patience: Duration) -> Result<(), StoreE
 #[cfg(feature = "service")]
 pub fn migrate(database: &mut Connection, backups: &Path, now: Millis) -> Result<(), StoreError> {
     let Version::Older(from) = version(database)? else { return Ok(()) };
-    backup_before(database, backups, from, now)?;
+    backup::make(database, backups, Reason::BeforeMigration(from), now, |_, _| {})?;
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if let Version::Older(from) = version(&transaction)? {
         apply(&transaction, from)?;
@@ -99,19 +105,6 @@ fn apply(database: &Connection, from: i64) -> Result<(), StoreError> {
         database.execute_batch(migration)?;
     }
     Ok(database.pragma_update(None, "user_version", CURRENT)?)
-}
-
-#[cfg(feature = "service")]
-fn backup_before(
-    database: &Connection,
-    backups: &Path,
-    from: i64,
-    now: Millis,
-) -> Result<PathBuf, StoreError> {
-    create_private_dir(backups)?;
-    let copy = backups.join(format!("before-migration-from-{from}-{now}.db"));
-    database.backup("main", &copy, None)?;
-    Ok(copy)
 }
 
 #[cfg(feature = "service")]
@@ -152,10 +145,12 @@ mod tests {
                 "search_index_data",
                 "search_index_docsize",
                 "search_index_idx",
+                "search_models",
                 "search_pending",
                 "search_progress",
                 "search_projects",
-                "search_prompts",
+                "search_stale",
+                "search_vectors",
                 "search_words",
                 "session_summaries",
                 "sessions",

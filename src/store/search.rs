@@ -1,8 +1,8 @@
-//! The search index: reading its lists, keeping up what triggers leave to the worker, and rebuilding it. What a query means
-//! and how hits are ranked is none of its business.
+//! Reading the search index: its lists, and the rows behind them. What a query means and how hits are ranked is none of its
+//! business; `index` keeps it up to date.
 
 use rusqlite::types::FromSql;
-use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::StoreError;
 use crate::model::Millis;
@@ -30,11 +30,19 @@ impl Kind {
         }
     }
 
-    fn number(self) -> i64 {
+    pub(super) fn number(self) -> i64 {
         match self {
             Self::Observation => 0,
             Self::Summary => 1,
             Self::Prompt => 2,
+        }
+    }
+
+    pub(super) fn table(self) -> &'static str {
+        match self {
+            Self::Observation => "observations",
+            Self::Summary => "session_summaries",
+            Self::Prompt => "user_prompts",
         }
     }
 }
@@ -43,8 +51,8 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(pub i64);
 
-const PROJECT_SHIFT: u32 = 44;
-const KIND_SHIFT: u32 = 42;
+pub(super) const PROJECT_SHIFT: u32 = 44;
+pub(super) const KIND_SHIFT: u32 = 42;
 
 impl Place {
     /// The place of a row.
@@ -248,13 +256,6 @@ pub fn neighbours(
     Ok(found)
 }
 
-/// The newest prompts that are not in the index yet.
-pub fn pending_prompts(database: &Connection, limit: u32) -> Result<Vec<i64>, StoreError> {
-    let mut statement = database.prepare_cached("SELECT id FROM search_pending ORDER BY id DESC LIMIT ?1")?;
-    let rows = statement.query_map([limit], |row| row.get(0))?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
 /// Shows every known word to `look`.
 pub fn for_each_word(database: &Connection, mut look: impl FnMut(&str)) -> Result<(), StoreError> {
     let mut statement = database.prepare_cached("SELECT word FROM search_words")?;
@@ -271,159 +272,6 @@ pub fn largest_ids(database: &Connection) -> Result<[i64; 3], StoreError> {
                (SELECT coalesce(max(id), 0) FROM user_prompts)";
     let read = |row: &Row<'_>| Ok([row.get(0)?, row.get(1)?, row.get(2)?]);
     Ok(database.prepare_cached(sql)?.query_row([], read)?)
-}
-
-/// Takes prompts that wait into the index. True if more wait.
-pub fn index_pending(database: &mut Connection, limit: u32) -> Result<bool, StoreError> {
-    let ids = pending_prompts(database, limit)?;
-    if ids.is_empty() {
-        return Ok(false);
-    }
-    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    for id in &ids {
-        let sql = "INSERT INTO search_feed_prompt (id, project, prompt)
-                   SELECT p.id, s.project, p.prompt FROM search_pending w JOIN user_prompts p ON p.id = w.id
-                   JOIN sessions s ON s.id = p.session_id WHERE w.id = ?1";
-        transaction.prepare_cached(sql)?.execute([id])?;
-        transaction.prepare_cached("DELETE FROM search_pending WHERE id = ?1")?.execute([id])?;
-    }
-    transaction.commit()?;
-    Ok(ids.len() == limit as usize)
-}
-
-/// How far something has come.
-pub fn progress(database: &Connection, what: &str) -> Result<Option<i64>, StoreError> {
-    let sql = "SELECT id FROM search_progress WHERE what = ?1";
-    Ok(database.prepare_cached(sql)?.query_row([what], |row| row.get(0)).optional()?)
-}
-
-/// Adds words, and notes how far that came.
-pub fn add_words<'a>(
-    database: &mut Connection,
-    words: impl Iterator<Item = &'a str>,
-    what: &str,
-    id: i64,
-) -> Result<(), StoreError> {
-    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    {
-        let mut statement = transaction
-            .prepare_cached("INSERT INTO search_words (word) VALUES (?1) ON CONFLICT DO NOTHING")?;
-        for word in words {
-            statement.execute([word])?;
-        }
-    }
-    set_progress(&transaction, what, id)?;
-    Ok(transaction.commit()?)
-}
-
-fn set_progress(database: &Connection, what: &str, id: i64) -> Result<(), StoreError> {
-    let sql = "INSERT INTO search_progress (what, id) VALUES (?1, ?2) ON CONFLICT (what) DO UPDATE SET id = excluded.id";
-    database.prepare_cached(sql)?.execute(params![what, id])?;
-    Ok(())
-}
-
-/// The ids of a kind that come after one, in order.
-pub fn ids_after(database: &Connection, kind: Kind, id: i64, limit: u32) -> Result<Vec<i64>, StoreError> {
-    let table = match kind {
-        Kind::Observation => "observations",
-        Kind::Summary => "session_summaries",
-        Kind::Prompt => "user_prompts",
-    };
-    let mut statement =
-        database.prepare_cached(&format!("SELECT id FROM {table} WHERE id > ?1 ORDER BY id LIMIT ?2"))?;
-    let rows = statement.query_map(params![id, limit], |row| row.get(0))?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
-const REBUILD: &str = "rebuild";
-
-/// Empties the index. [`rebuild_some`] fills it again, now or whenever the worker finds the time.
-pub fn begin_rebuild(database: &mut Connection) -> Result<(), StoreError> {
-    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    transaction.execute_batch(
-        "INSERT INTO search_index (search_index) VALUES ('delete-all');
-         UPDATE search_projects SET rows = 0;
-         DELETE FROM search_words;
-         DELETE FROM search_progress;
-         DELETE FROM search_prompts;
-         DELETE FROM search_pending;
-         INSERT INTO search_pending SELECT id FROM user_prompts;",
-    )?;
-    for kind in [Kind::Observation, Kind::Summary] {
-        set_progress(&transaction, &format!("{REBUILD} {}", kind.as_str()), 0)?;
-    }
-    Ok(transaction.commit()?)
-}
-
-/// Goes on with a rebuild that was begun. True if there is more to do.
-pub fn rebuild_some(database: &mut Connection, limit: u32) -> Result<bool, StoreError> {
-    for kind in [Kind::Observation, Kind::Summary] {
-        let what = format!("{REBUILD} {}", kind.as_str());
-        let Some(from) = progress(database, &what)? else { continue };
-        let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let ids = ids_after(&transaction, kind, from, limit)?;
-        match ids.last() {
-            Some(last) => {
-                // A row that is there already (somebody wrote it meanwhile) is left alone.
-                let sql = match kind {
-                    Kind::Observation => {
-                        "INSERT INTO search_feed_observation
-                         SELECT NULL, id, project, title, summary, detail, facts, concepts, files_read, files_modified,
-                           functions_changed FROM observations WHERE id > ?1 AND id <= ?2 AND deleted_at IS NULL"
-                    }
-                    _ => {
-                        "INSERT INTO search_feed_summary
-                         SELECT NULL, id, project, summary, request, investigated, learned, completed, next_steps, notes,
-                           files_read, files_edited, key_decisions FROM session_summaries WHERE id > ?1 AND id <= ?2"
-                    }
-                };
-                transaction.prepare_cached(sql)?.execute([from, *last])?;
-                set_progress(&transaction, &what, *last)?;
-            }
-            None => {
-                transaction.execute("DELETE FROM search_progress WHERE what = ?1", [&what])?;
-            }
-        }
-        transaction.commit()?;
-        return Ok(true);
-    }
-    Ok(false)
-}
-
-/// Merges the index's parts a little, so that reading it stays quick. Cheap when there is nothing to merge.
-pub fn merge_some(database: &Connection) -> Result<(), StoreError> {
-    database.execute("INSERT INTO search_index (search_index, rank) VALUES ('merge', 64)", [])?;
-    Ok(())
-}
-
-/// How the index and the tables differ.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Differences {
-    /// Rows that are not found.
-    pub missing: i64,
-    /// Rows of the index that stand for nothing.
-    pub surplus: i64,
-}
-
-/// Compares the index with the tables, row by row.
-pub fn differences(database: &Connection) -> Result<Differences, StoreError> {
-    let expected = "
-        SELECT p.no << 44 | o.id AS place FROM observations o JOIN search_projects p ON p.project = o.project
-        WHERE o.deleted_at IS NULL
-        UNION ALL
-        SELECT p.no << 44 | 1 << 42 | m.id FROM session_summaries m JOIN search_projects p ON p.project = m.project
-        UNION ALL
-        SELECT place FROM search_prompts";
-    let count = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0));
-    let indexed = count("SELECT count(*) FROM search_index_docsize")?;
-    let found = count(&format!(
-        "SELECT count(*) FROM ({expected}) WHERE place IN (SELECT id FROM search_index_docsize)"
-    ))?;
-    let all = count(
-        "SELECT (SELECT count(*) FROM observations WHERE deleted_at IS NULL) + (SELECT count(*) FROM session_summaries)
-         + (SELECT count(*) FROM user_prompts WHERE id NOT IN (SELECT id FROM search_pending))",
-    )?;
-    Ok(Differences { missing: all - found, surplus: indexed - found })
 }
 
 /// Something that happened, as the timeline shows it.

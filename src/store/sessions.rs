@@ -8,6 +8,10 @@ use crate::model::{Millis, SessionId};
 /// A session as the session index shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecentSession {
+    /// Claude's id.
+    pub id: String,
+    /// The branch that it was on.
+    pub branch: Option<String>,
     /// When it began.
     pub started_at: Millis,
     /// When it was last heard of.
@@ -30,11 +34,11 @@ pub fn recent_sessions(
     limit: u32,
 ) -> Result<Vec<RecentSession>, StoreError> {
     let sql = "
-        SELECT s.started_at, s.last_activity_at, s.status,
-               coalesce(m.request, (SELECT p.prompt FROM user_prompts p
+        SELECT s.id, s.branch, s.started_at, s.last_activity_at, s.status,
+               coalesce(m.request, (SELECT substr(p.prompt, 1, 2000) FROM user_prompts p
                                     WHERE p.session_id = s.id AND p.prompt NOT LIKE '<task-notification>%'
                                     ORDER BY p.prompt_number DESC LIMIT 1)) AS request,
-               coalesce(m.completed, m.summary), m.next_steps
+               coalesce(m.summary, m.completed), m.next_steps
         FROM sessions s
         LEFT JOIN session_summaries m
                ON m.id = (SELECT max(id) FROM session_summaries WHERE session_id = s.id)
@@ -43,15 +47,71 @@ pub fn recent_sessions(
     let mut statement = database.prepare(sql)?;
     let rows = statement.query_map(params![project_path, asking, limit], |row| {
         Ok(RecentSession {
-            started_at: row.get(0)?,
+            id: row.get(0)?,
+            branch: row.get(1)?,
+            started_at: row.get(2)?,
+            last_activity_at: row.get(3)?,
+            status: row.get(4)?,
+            request: row.get(5)?,
+            completed: row.get(6)?,
+            next_steps: row.get(7)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// What the latest sessions of a project tell, newest first: those that have something to tell.
+#[cfg(feature = "service")]
+pub fn told_sessions(
+    database: &Connection,
+    project: &str,
+    limit: u32,
+    offset: u32,
+) -> Result<Vec<ToldSession>, StoreError> {
+    let sql = "
+        SELECT s.id, s.last_activity_at, s.status,
+               coalesce(m.request, (SELECT substr(p.prompt, 1, 2000) FROM user_prompts p
+                                    WHERE p.session_id = s.id AND p.prompt NOT LIKE '<task-notification>%'
+                                    ORDER BY p.prompt_number DESC LIMIT 1)),
+               coalesce(m.completed, m.summary), m.next_steps, m.id
+        FROM sessions s
+        LEFT JOIN session_summaries m
+               ON m.id = (SELECT max(id) FROM session_summaries WHERE session_id = s.id)
+        WHERE s.project = ?1 AND (m.id IS NOT NULL OR s.prompt_count > 0)
+        ORDER BY s.last_activity_at DESC, s.id LIMIT ?2 OFFSET ?3";
+    let mut statement = database.prepare_cached(sql)?;
+    let rows = statement.query_map(params![project, limit, offset], |row| {
+        Ok(ToldSession {
+            id: row.get(0)?,
             last_activity_at: row.get(1)?,
             status: row.get(2)?,
             request: row.get(3)?,
             completed: row.get(4)?,
             next_steps: row.get(5)?,
+            summary_id: row.get(6)?,
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// A session as it is told on demand.
+#[cfg(feature = "service")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToldSession {
+    /// Claude's id.
+    pub id: String,
+    /// When it was last heard of.
+    pub last_activity_at: Millis,
+    /// active, completed, interrupted, failed.
+    pub status: String,
+    /// What was asked: from the latest summary, else the latest prompt.
+    pub request: Option<String>,
+    /// What was done, from the latest summary.
+    pub completed: Option<String>,
+    /// What remains, from the latest summary.
+    pub next_steps: Option<String>,
+    /// The latest summary.
+    pub summary_id: Option<i64>,
 }
 
 /// Where a turn took place, and what was asked.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::StoreError;
 use super::pool::PATIENCE;
+use super::{StoreError, function_map};
 use crate::config::Retention;
 use crate::model::Millis;
 
@@ -13,6 +13,9 @@ const DAY: Millis = 24 * 60 * 60_000;
 
 /// Rows, or pages, that one transaction of housekeeping touches, so that no hook waits long for it.
 const AT_ONCE: i64 = 500;
+
+/// Who changed a function longer ago than this is told by the repository; only a project's latest sessions are kept longer.
+const FUNCTION_MAP_DAYS: u64 = 90;
 
 /// Payloads can be large, and all of their pages are touched.
 const PAYLOADS_AT_ONCE: i64 = 100;
@@ -42,6 +45,18 @@ pub fn interrupt_silent_sessions(database: &mut Connection, now: Millis) -> Resu
     let waiting = has_silent(&transaction, before)?;
     transaction.commit()?;
     Ok(Silent { queued: queued > 0, waiting })
+}
+
+/// Sessions that were imported know their project's name and not where it is. Where only one project has that name, they are
+/// its sessions.
+pub fn adopt_imported(database: &Connection) -> Result<(), StoreError> {
+    let sql = "UPDATE sessions SET project_path = (SELECT min(k.project_path) FROM sessions k
+                                                   WHERE k.project = sessions.project AND k.project_path <> '')
+               WHERE project_path = '' AND project <> ''
+                 AND (SELECT count(DISTINCT k.project_path) FROM sessions k
+                      WHERE k.project = sessions.project AND k.project_path <> '') = 1";
+    database.execute(sql, [])?;
+    Ok(())
 }
 
 /// What was found out about silent sessions.
@@ -75,6 +90,7 @@ pub fn drop_old(database: &Connection, retention: &Retention, now: Millis) -> Re
     }
     let sql = "DELETE FROM event_log WHERE id IN (SELECT id FROM event_log WHERE created_at < ?1 LIMIT ?2)";
     more |= at_most(AT_ONCE, database, sql, before(retention.event_log_days))?;
+    more |= function_map::drop_old(database, before(FUNCTION_MAP_DAYS), AT_ONCE)?;
     Ok(more)
 }
 

@@ -124,6 +124,7 @@ impl Compressor {
         llm: &Llm,
         session: &SessionId,
         request: Request,
+        prompt_version: &str,
     ) -> Result<Asked, StoreError> {
         let prices = &running.config.prices;
         let at_most = llm.cost_at_most(prices, &request);
@@ -154,7 +155,7 @@ impl Compressor {
                 let origin = Origin {
                     provider: llm.name().into(),
                     model: Some(response.model.clone()),
-                    prompt_version: crate::compress::prompt::VERSION.into(),
+                    prompt_version: prompt_version.into(),
                     tokens_in: tokens(response.usage.tokens_in),
                     tokens_out: tokens(response.usage.tokens_out),
                 };

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::clock;
 use crate::paths::Home;
-use crate::store::{self, Readers, StoreError};
+use crate::store::{self, Readers, StoreError, predecessor, recovery};
 
 /// The open database.
 #[derive(Debug, Clone)]
@@ -23,13 +23,14 @@ pub struct Database {
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
 impl Database {
-    /// Opens it on a thread of its own, which then writes until the last handle is gone.
-    pub async fn open(home: &Home) -> Result<Self, StoreError> {
+    /// Opens it on a thread of its own, which then writes until the last handle is gone. One that is damaged is recovered
+    /// first; one that `seems_damaged` is looked at as a whole.
+    pub async fn open(home: &Home, seems_damaged: bool) -> Result<Self, StoreError> {
         let (opened, outcome) = oneshot::channel();
         let home = home.clone();
         std::thread::Builder::new().name("writer".into()).spawn(move || {
             let (sender, jobs) = mpsc::channel();
-            match open(&home, sender) {
+            match make_usable(&home, seems_damaged).and_then(|()| open_or_recover(&home, sender)) {
                 Ok((connection, database)) => {
                     let _ = opened.send(Ok(database));
                     write(connection, jobs);
@@ -67,6 +68,47 @@ impl Database {
             work(&database)
         });
         outcome.await.map_err(|_| StoreError::Gone)?
+    }
+}
+
+/// What must be done before anybody opens it.
+fn make_usable(home: &Home, seems_damaged: bool) -> Result<(), StoreError> {
+    home.prepare()?;
+    if recovery::is_unfinished(home) {
+        return recovery::resume(home, clock::now());
+    }
+    if recovery::was_emptied(home) {
+        return recovery::recover(home, "the file is empty", clock::now()).map(drop);
+    }
+    if predecessor::settle_beside(home)? {
+        let beside = home.database_beside().display().to_string();
+        tracing::info!(beside, "another program's database is in our place; ours is {beside}");
+    }
+    if !seems_damaged {
+        return Ok(());
+    }
+    match recovery::examine(home) {
+        Err(error) if error.is_damage() => {
+            recovery::recover(home, &error.to_string(), clock::now()).map(drop)
+        }
+        // The tables are whole: then it is the search index, which can be made again.
+        Ok(()) => recovery::renew_index(home),
+        Err(error) => Err(error),
+    }
+}
+
+fn open_or_recover(home: &Home, writer: mpsc::Sender<Job>) -> Result<(Connection, Database), StoreError> {
+    match open(home, writer.clone()) {
+        Err(error) if error.is_damage() => {
+            recovery::recover(home, &error.to_string(), clock::now())?;
+            open(home, writer)
+        }
+        // Its tables were in its log, where the look from outside did not see them.
+        Err(StoreError::Foreign) if home.database() == home.usual_database() => {
+            predecessor::make_beside(home)?;
+            open(home, writer)
+        }
+        other => other,
     }
 }
 

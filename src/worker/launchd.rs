@@ -1,4 +1,4 @@
-//! Sockets from launchd, which gives them only through a C function: the one place with unsafe code.
+//! Sockets from launchd, which gives them only through a C function: one of two places with unsafe code.
 #![allow(unsafe_code, reason = "launch_activate_socket has no safe counterpart")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -4,14 +4,19 @@
 //! journal, and tried again until it is repaired. What it does while it is well is in `processor`.
 
 pub mod activation;
+pub mod briefing;
 pub mod clock;
 mod compressor;
+mod daily;
 mod database;
 mod doors;
 mod http;
 #[cfg(target_os = "macos")]
 mod launchd;
+mod learning;
 pub mod lock;
+mod memory;
+mod mind;
 mod observe;
 mod processor;
 mod seen;
@@ -51,6 +56,9 @@ const NUDGE_PAUSE: Duration = Duration::from_millis(250);
 /// A database that takes longer to open is being migrated: clients are told so, and do not wait.
 const OPEN_PATIENCE: Duration = Duration::from_secs(2);
 
+/// A worker recovers its database at most this often.
+const MOST_RECOVERIES: u32 = 3;
+
 /// What ends or interrupts the service.
 pub type Signals = tokio::sync::mpsc::UnboundedReceiver<Signal>;
 
@@ -70,6 +78,8 @@ pub async fn run(
         signals,
         doors,
         database: None,
+        seems_damaged: false,
+        recoveries: 0,
         stop_within: Duration::from_secs(10),
     };
     service.live().await;
@@ -85,6 +95,10 @@ struct Service {
     doors: Doors,
     /// Kept open over a change of settings.
     database: Option<Database>,
+    /// Something in it could not be read: it is looked at as a whole before it is opened again.
+    seems_damaged: bool,
+    /// How often that was so.
+    recoveries: u32,
     /// How long the end may take.
     stop_within: Duration,
 }
@@ -101,6 +115,18 @@ impl Service {
                 Ended::Stop => return,
                 Ended::Reload => tracing::info!("reloading the configuration"),
                 Ended::Reopen => self.database = None,
+                // A disk that breaks it again and again is beyond us.
+                Ended::Damaged(reason) if self.recoveries < MOST_RECOVERIES => {
+                    self.recoveries += 1;
+                    self.degrade(&reason);
+                    self.seems_damaged = true;
+                }
+                Ended::Damaged(reason) => {
+                    self.degrade(&reason);
+                    if self.wait_for_repair().await {
+                        return;
+                    }
+                }
                 Ended::Trouble(reason) => {
                     self.degrade(&reason);
                     if self.wait_for_repair().await {
@@ -143,7 +169,8 @@ impl Service {
 
     async fn open_database(&mut self) -> Result<Database, Ended> {
         let home = self.shared.home.clone();
-        let mut opening = std::pin::pin!(Database::open(&home));
+        let seems_damaged = std::mem::take(&mut self.seems_damaged);
+        let mut opening = std::pin::pin!(Database::open(&home, seems_damaged));
         let mut patience = OPEN_PATIENCE;
         loop {
             tokio::select! {
@@ -157,7 +184,7 @@ impl Service {
                     }
                 }
                 () = tokio::time::sleep(patience) => {
-                    self.shared.set_trouble("the database is being opened, or brought up to date");
+                    self.shared.set_trouble("the database is being opened, recovered or brought up to date");
                     self.serve();
                     self.supervisor.alive();
                     patience = self.supervisor.at_most(LOOK_AGAIN);

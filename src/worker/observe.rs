@@ -9,16 +9,18 @@ use serde_json::{Value, json};
 use super::clock;
 use super::compressor::{Asked, Plan, when_mended, with_response};
 use super::state::Running;
-use super::transcript;
+use super::{learning, transcript};
+use crate::compress::functions::Edited;
 use crate::compress::parse::{self, SummaryAnswer};
 use crate::compress::prompt::{self, Noted};
 use crate::compress::routine::{SeenFiles, Verdict, judge};
 use crate::compress::turn::{Turn, TurnEvent};
-use crate::compress::{local, redacted};
+use crate::compress::{functions, local, redacted};
 use crate::config::Verbosity;
 use crate::llm::Llm;
 use crate::model::Millis;
 use crate::store::StoreError;
+use crate::store::learnings::{self, Learning};
 use crate::store::log::LogEntry;
 use crate::store::memory::{self, NewObservation, Origin, Settlement};
 use crate::store::queue::{self, Ending, Kind, QueueRow, Work};
@@ -91,6 +93,8 @@ async fn observe_events(running: &Arc<Running>, work: Work, place: TurnPlace) ->
         running.database.read(move |database| queue::closing_payload(database, &session, last)).await?;
     let closing = closing_message(marker.as_deref()).await;
     let turn = Arc::new(turn(place, closing, kept));
+    let read = turn.clone();
+    let edited = blocking(move || functions::changed(&read)).await?;
     let outcome = match running.compressor.plan() {
         Plan::Wait => return Ok(Outcome::Postponed(when_mended())),
         Plan::Local => observe_by_rules(settlement, turn).await?,
@@ -115,7 +119,17 @@ async fn observe_events(running: &Arc<Running>, work: Work, place: TurnPlace) ->
             },
         },
     };
-    Ok(settled(with_entry(outcome)))
+    Ok(settled(with_entry(with_functions(outcome, edited))))
+}
+
+/// What the edits did to functions, in the map and in the observations of them.
+fn with_functions(mut settlement: Settlement, edited: Vec<Edited>) -> Settlement {
+    let alone = settlement.observations.len() == 1;
+    for observation in &mut settlement.observations {
+        functions::name(&mut observation.draft, &observation.sources, &edited, alone);
+    }
+    settlement.functions = edited.into_iter().flat_map(|edited| edited.changes).collect();
+    settlement
 }
 
 /// How each row ends, and the events that are worth telling.
@@ -151,7 +165,8 @@ async fn ask_for_observations(
         .await?;
     let (turn, settings) = (turn.clone(), running.config.compress.clone());
     let request = blocking(move || prompt::for_observations(&turn, &earlier, &settings)).await?;
-    Ok(running.compressor.ask(running, llm, &settlement.session, request).await?)
+    let version = prompt::OBSERVATIONS_VERSION;
+    Ok(running.compressor.ask(running, llm, &settlement.session, request, version).await?)
 }
 
 async fn observe_by_rules(mut settlement: Settlement, turn: Arc<Turn>) -> Result<Settlement, Unmade> {
@@ -194,19 +209,29 @@ async fn close_turn(running: &Arc<Running>, work: Work, place: TurnPlace) -> Res
     if rows.is_empty() && (marker.kind == Kind::Flush || (closing.is_none() && place.prompt.is_none())) {
         return Ok(settled(settlement));
     }
+    settlement.turn_events = rows.iter().map(|row| row.id).collect();
     let turn = Arc::new(turn(place, closing, rows.into_iter().map(turn_event).collect()));
+    let told = learning::to_tell(&known(running, &turn).await?, settlement.now);
+    let noted =
+        Noted { observations: noted, known: told.iter().map(|learning| learning.content.clone()).collect() };
     let summarized = match running.compressor.plan() {
         Plan::Wait => return Ok(Outcome::Postponed(when_mended())),
-        Plan::Local => summarize_by_rules(settlement, turn).await?,
+        Plan::Local => summarize_by_rules(running, settlement, turn).await?,
         Plan::Model(llm) => match ask_for_summary(running, &llm, &settlement, &turn, noted).await? {
             Asked::Postponed(time) => return Ok(Outcome::Postponed(time)),
             Asked::Failed(message, entry) => {
                 return Ok(Outcome::Failed(message, entry.into_iter().collect()));
             }
-            Asked::OverCeiling => summarize_by_rules(beyond_ceiling(running, settlement), turn).await?,
+            Asked::OverCeiling => {
+                summarize_by_rules(running, beyond_ceiling(running, settlement), turn).await?
+            }
             Asked::Answered(response, origin, entry) => match parse::summary(&response.text) {
                 Ok(answer) => {
                     settlement.summary = summary_of(answer, &turn);
+                    // Meanwhile another session may have learnt something.
+                    let known = known(running, &turn).await?;
+                    settlement.learnings =
+                        learning::by_model(parse::learnings(&response.text), &told, &known);
                     settlement.origin = origin;
                     settlement.log.push(entry);
                     settlement
@@ -226,18 +251,33 @@ async fn ask_for_summary(
     llm: &Llm,
     settlement: &Settlement,
     turn: &Arc<Turn>,
-    observations: Vec<(String, String)>,
+    noted: Noted,
 ) -> Result<Asked, Unmade> {
     let (turn, settings) = (turn.clone(), running.config.compress.clone());
-    let request =
-        blocking(move || prompt::for_summary(&turn, &Noted { observations }, &[], &settings)).await?;
-    Ok(running.compressor.ask(running, llm, &settlement.session, request).await?)
+    let request = blocking(move || prompt::for_summary(&turn, &noted, &[], &settings)).await?;
+    let version = prompt::SUMMARY_VERSION;
+    Ok(running.compressor.ask(running, llm, &settlement.session, request, version).await?)
 }
 
-async fn summarize_by_rules(mut settlement: Settlement, turn: Arc<Turn>) -> Result<Settlement, Unmade> {
-    settlement.summary = Some(blocking(move || redacted::summary(local::summarize(&turn))).await?);
+async fn summarize_by_rules(
+    running: &Running,
+    mut settlement: Settlement,
+    turn: Arc<Turn>,
+) -> Result<Settlement, Unmade> {
+    let known = known(running, &turn).await?;
+    let made =
+        blocking(move || (redacted::summary(local::summarize(&turn)), learning::by_rules(&turn, &known)));
+    let (summary, learnings) = made.await?;
+    settlement.summary = Some(summary);
+    settlement.learnings = learnings;
     settlement.origin = local_origin();
     Ok(settlement)
+}
+
+/// What is known of the turn's project.
+async fn known(running: &Running, turn: &Turn) -> Result<Vec<Learning>, StoreError> {
+    let project = turn.project.clone();
+    running.database.read(move |database| learnings::known(database, &project)).await
 }
 
 /// The model's summary; which files were touched the events know better.

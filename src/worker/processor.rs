@@ -37,6 +37,8 @@ pub enum Ended {
     Reload,
     /// The database file was replaced: whatever is there now is to be opened.
     Reopen,
+    /// The database file is broken.
+    Damaged(String),
     /// Something has to be repaired first.
     Trouble(String),
 }
@@ -133,6 +135,9 @@ impl Processor {
 
     /// Does everything that can be done now. Returns when there will be more, as far as that is known.
     async fn work(&mut self) -> Result<Option<Millis>, StoreError> {
+        if let Some(damage) = self.shared.take_damage() {
+            return Err(StoreError::Damaged(damage));
+        }
         if spooled::drain(&self.shared.home, &self.running.database).await? {
             self.shared.nudge.notify_one();
         }
@@ -219,6 +224,7 @@ impl Processor {
                 tracing::warn!(%error, "opening what is there now: {error}");
                 Ended::Reopen
             }
+            damage if damage.is_damage() => Ended::Damaged(self.describe(damage)),
             other => Ended::Trouble(self.describe(other)),
         }
     }

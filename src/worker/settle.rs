@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::state::{Running, Shared};
 use super::{clock, observe};
 use crate::model::Millis;
+use crate::search;
 use crate::store::log::LogEntry;
-use crate::store::queue::{self, ClaimId, Ending, Work};
+use crate::store::queue::{self, ClaimId, Work};
 use crate::store::{StoreError, memory};
 
 /// What was made is not thrown away because the disk is full for a moment.
@@ -42,15 +43,10 @@ pub async fn settle(shared: &Shared, running: &Arc<Running>, work: Work) -> Resu
     };
     let store = || {
         let settlement = settlement.clone();
-        running.database.write(move |database| memory::settle(database, &settlement))
+        running.database.write(move |database| memory::settle(database, &settlement, search::upkeep::take_up))
     };
     match patiently(shared, store).await {
-        Ok(true) => {
-            let is_skipped = |(_, ending): &&(i64, Ending)| matches!(ending, Ending::Skipped(_));
-            let skipped = settlement.endings.iter().filter(is_skipped).count();
-            running.count_finished(settlement.endings.len() - skipped, skipped);
-            running.seen.confirm(&settlement.session);
-        }
+        Ok(true) => running.seen.confirm(&settlement.session),
         // Somebody took the work away; what was left of it waits again.
         Ok(false) => shared.nudge.notify_one(),
         // The model was paid all the same.
@@ -89,7 +85,6 @@ async fn fail(
         })
     };
     patiently(shared, note).await?;
-    running.forget_counts();
     shared.note_settled();
     shared.nudge.notify_one();
     Ok(Settled::Dealt)

@@ -9,11 +9,15 @@ use tokio::sync::{Notify, watch};
 use super::clock;
 use super::compressor::Compressor;
 use super::database::Database;
+use super::mind::Mind;
 use super::seen::Seen;
 use crate::config::{Config, Environment};
+use crate::model::Millis;
 use crate::paths::Home;
-use crate::store::queue::{ClaimId, QueueStats};
-use crate::store::{StoreError, queue};
+use crate::repository::Repositories;
+use crate::search::{self, meaning};
+use crate::store::queue::{ClaimId, Finished, QueueStats};
+use crate::store::{StoreError, index, queue};
 
 /// Shared by everything for the worker's whole life.
 #[derive(Debug)]
@@ -28,11 +32,16 @@ pub struct Shared {
     pub nudge: Notify,
     /// Counts settled pieces of work; whoever waits for one watches it.
     pub settled: watch::Sender<u64>,
+    /// Held from the look at what a session was shown to the note of what it is shown now.
+    pub telling: tokio::sync::Mutex<()>,
     /// No more connections are taken.
     pub stopping: watch::Sender<bool>,
     running: RwLock<Option<Arc<Running>>>,
     trouble: Mutex<Option<String>>,
+    damage: Mutex<Option<String>>,
     last_claim: AtomicI64,
+    /// The model that search finds meanings by.
+    pub mind: Mind,
 }
 
 /// What there is while the worker is well.
@@ -44,34 +53,46 @@ pub struct Running {
     pub database: Database,
     /// Who compresses.
     pub compressor: Compressor,
-    finished: Mutex<FinishedCounts>,
+    long_finished: Mutex<Option<LongFinished>>,
     /// What sessions have read so far.
     pub seen: Seen,
+    /// What is going on in repositories.
+    pub repositories: Arc<Repositories>,
 }
 
-/// Finished rows: counted once, then kept up to date, because counting a million takes its time.
-#[derive(Debug, Default)]
-struct FinishedCounts {
-    counted: Option<(Instant, QueueStats)>,
+/// The rows that finished up to a moment: counted once, because counting a million takes its time. What finished since
+/// is counted whenever somebody asks, so that no count is ever kept beside the rows themselves.
+#[derive(Debug, Clone, Copy)]
+struct LongFinished {
+    counted: Instant,
+    until: Millis,
+    rows: Finished,
 }
 
-/// Counts older than this are made anew when somebody asks: others may have written, too.
+/// Counts older than this are made anew when somebody asks: others may have changed old rows, too.
 const COUNTS_HOLD: Duration = Duration::from_secs(60);
+
+/// A row may be committed this much later than the moment it bears.
+const COMMIT_TAKES: Millis = 5_000;
 
 impl Shared {
     /// Not well yet.
     pub fn new(home: Home, mut environment: Environment) -> Self {
         // Where a client was started says nothing about the events of others.
         environment.project_dir = None;
+        let mind = Mind::new(meaning::file(&home.models()));
         Self {
             home,
             environment,
+            mind,
             started: Instant::now(),
             nudge: Notify::new(),
             settled: watch::Sender::new(0),
+            telling: tokio::sync::Mutex::new(()),
             stopping: watch::Sender::new(false),
             running: RwLock::new(None),
             trouble: Mutex::new(Some("starting".into())),
+            damage: Mutex::default(),
             last_claim: AtomicI64::new(0),
         }
     }
@@ -99,6 +120,17 @@ impl Shared {
             tracing::error!(reason, "degraded: {reason}");
             *trouble = Some(reason.to_owned());
         }
+    }
+
+    /// Somebody found the database damaged.
+    pub fn note_damage(&self, damage: String) {
+        *self.damage.lock().unwrap_or_else(PoisonError::into_inner) = Some(damage);
+        self.nudge.notify_one();
+    }
+
+    /// What was found, once.
+    pub fn take_damage(&self) -> Option<String> {
+        self.damage.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Things really move: whatever was wrong is over.
@@ -137,40 +169,62 @@ pub struct ProviderHealth {
 impl Running {
     /// With nothing counted yet.
     pub fn new(config: Config, database: Database, compressor: Compressor) -> Self {
-        Self { config, database, compressor, finished: Mutex::default(), seen: Seen::default() }
+        Self {
+            config,
+            database,
+            compressor,
+            long_finished: Mutex::default(),
+            seen: Seen::default(),
+            repositories: Arc::default(),
+        }
     }
 
     /// How many rows are in each state.
     pub async fn queue_stats(&self) -> Result<QueueStats, StoreError> {
-        let known = self.finished().counted.filter(|(at, _)| at.elapsed() < COUNTS_HOLD);
-        let mut stats = match known {
-            Some((_, stats)) => stats,
-            None => {
-                let (done, skipped, error) = self.database.read(queue::finished).await?;
-                let stats = QueueStats { done, skipped, error, ..QueueStats::default() };
-                self.finished().counted = Some((Instant::now(), stats));
-                stats
-            }
-        };
-        let open = self.database.read(queue::open_work).await?;
-        (stats.raw, stats.processing) = (open.raw, open.processing);
-        Ok(stats)
+        let now = clock::now();
+        let known = *self.long_finished();
+        let known = known.filter(|known| known.counted.elapsed() < COUNTS_HOLD && known.until < now);
+        let (long, recent, open) = self
+            .database
+            .read(move |database| {
+                // One look at everything, so that a row on its way from one state to the next is counted once.
+                let database = &*database.unchecked_transaction()?;
+                let long = match known {
+                    Some(known) => known,
+                    None => {
+                        let until = now - COMMIT_TAKES;
+                        let rows = queue::finished(database, Millis::MIN, until)?;
+                        LongFinished { counted: Instant::now(), until, rows }
+                    }
+                };
+                let recent = queue::finished(database, long.until, Millis::MAX)?;
+                Ok((long, recent, queue::open_work(database)?))
+            })
+            .await?;
+        *self.long_finished() = Some(long);
+        Ok(QueueStats {
+            raw: open.raw,
+            processing: open.processing,
+            done: long.rows.done + recent.done,
+            skipped: long.rows.skipped + recent.skipped,
+            error: long.rows.error + recent.error,
+        })
     }
 
-    /// Keeps the counts up to date.
-    pub fn count_finished(&self, done: usize, skipped: usize) {
-        if let Some((_, stats)) = &mut self.finished().counted {
-            stats.done += i64::try_from(done).unwrap_or_default();
-            stats.skipped += i64::try_from(skipped).unwrap_or_default();
+    /// Brings what others wrote, hooks above all, into the search index. Whoever cannot wait for that finds it all the same.
+    pub async fn index_what_waits(&self) {
+        let waiting = self.database.read(|database| index::waiting(database, 1)).await;
+        if waiting.is_ok_and(|waiting| !waiting.is_empty()) {
+            let _ = self.database.write(search::upkeep::catch_up).await;
         }
     }
 
     /// Others changed finished rows: count again when somebody asks.
     pub fn forget_counts(&self) {
-        self.finished().counted = None;
+        *self.long_finished() = None;
     }
 
-    fn finished(&self) -> MutexGuard<'_, FinishedCounts> {
-        self.finished.lock().unwrap_or_else(PoisonError::into_inner)
+    fn long_finished(&self) -> MutexGuard<'_, Option<LongFinished>> {
+        self.long_finished.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

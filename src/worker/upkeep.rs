@@ -1,12 +1,16 @@
 //! What has to be done now and then: the log written back, the search index brought up to date, silent sessions closed, old
-//! rows dropped.
+//! rows dropped, a backup made.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::clock;
+use tokio::task::JoinHandle;
+
 use super::state::{Running, Shared};
-use crate::search;
-use crate::store::{StoreError, upkeep};
+use super::{clock, daily, mind};
+use crate::paths::Home;
+use crate::store::{StoreError, learnings, recovery, upkeep};
+use crate::{learn, search};
 
 /// The write-ahead log is written back when it is larger than this.
 const LOG_LARGE: u64 = 4 << 20;
@@ -25,11 +29,13 @@ pub struct Schedule {
     hourly: Option<Instant>,
     /// Old rows are left, or sessions wait for their work to be done: go on at the next occasion.
     unfinished: bool,
+    /// The check and the backup.
+    under_way: Option<JoinHandle<()>>,
 }
 
 impl Schedule {
     /// Does what is due. Cheap when nothing is.
-    pub async fn keep_up(&mut self, shared: &Shared, running: &Running) -> Result<(), StoreError> {
+    pub async fn keep_up(&mut self, shared: &Arc<Shared>, running: &Arc<Running>) -> Result<(), StoreError> {
         let log = std::fs::metadata(shared.home.log()).map_or(0, |meta| meta.len());
         if log > LOG_LARGE {
             let patience = if log > LOG_TOO_LARGE { LONGEST_WAIT } else { Duration::ZERO };
@@ -38,6 +44,8 @@ impl Schedule {
         if running.database.write(search::upkeep::catch_up).await? {
             shared.nudge.notify_one();
         }
+        mind::read_on(shared, running).await?;
+        shared.mind.rest(Duration::from_secs(running.config.search.model_idle_s));
         let is_due = self.hourly.is_none_or(|last| last.elapsed() >= HOUR);
         if !is_due && !self.unfinished {
             return Ok(());
@@ -46,18 +54,47 @@ impl Schedule {
         let now = clock::now();
         let keeping = running.database.write(move |database| {
             let silent = upkeep::interrupt_silent_sessions(database, now)?;
+            learnings::drop_faded(database, now, learn::TOLD_FROM)?;
+            upkeep::adopt_imported(database)?;
             let more = upkeep::drop_old(database, &retention, now)? | upkeep::shrink(database)?;
             Ok((silent, more))
         });
         let (silent, more) = keeping.await?;
+        if is_due {
+            self.look_after_the_file(shared, running);
+        }
         self.hourly = Some(Instant::now());
         self.unfinished = more || silent.waiting;
-        if more {
-            running.forget_counts();
-        }
+        running.forget_counts();
         if more || silent.queued {
             shared.nudge.notify_one();
         }
         Ok(())
     }
+
+    /// Checks the file once in a worker's life, and makes the day's backup, which checks it too. Nothing waits for either.
+    fn look_after_the_file(&mut self, shared: &Arc<Shared>, running: &Arc<Running>) {
+        let is_first = self.hourly.is_none();
+        if self.under_way.as_ref().is_some_and(|task| !task.is_finished()) {
+            return;
+        }
+        let (shared, running) = (shared.clone(), running.clone());
+        self.under_way = Some(tokio::spawn(async move {
+            let checked = if is_first { check(shared.home.clone()).await } else { Ok(()) };
+            let outcome = match checked {
+                Ok(()) => daily::backup(&shared, &running).await,
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Err(error) if error.is_damage() => shared.note_damage(error.to_string()),
+                Err(error) => tracing::warn!(%error, "no backup was made: {error}"),
+                Ok(()) => {}
+            }
+        }));
+    }
+}
+
+async fn check(home: Home) -> Result<(), StoreError> {
+    let looked = tokio::task::spawn_blocking(move || recovery::examine(&home)).await;
+    looked.map_err(|_| StoreError::Gone)?
 }

@@ -25,44 +25,44 @@ const SETTINGS: &str = r#"{
 "#;
 
 /// A home with copies of both programs, as after `make install`, and a worker that ends with the test.
-struct Installed {
-    sandbox: Sandbox,
+pub struct Installed {
+    pub sandbox: Sandbox,
 }
 
 impl Installed {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let sandbox = Sandbox::new();
         fs::create_dir_all(sandbox.path().join("claude")).unwrap();
         Self { sandbox }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.sandbox.path().join(name)
     }
 
-    fn settings(&self) -> PathBuf {
+    pub fn settings(&self) -> PathBuf {
         self.path("claude/settings.json")
     }
 
     /// Without a service manager, and without any other program than the system's.
-    fn command(&self, program: impl Into<PathBuf>, arguments: &[&str]) -> Command {
+    pub fn command(&self, program: impl Into<PathBuf>, arguments: &[&str]) -> Command {
         let mut command = self.sandbox.command(program.into());
         command.args(arguments).env("PATH", "/usr/bin:/bin").env_remove("CLAUDE_MEM_WORKER_AUTOSTART");
         command
     }
 
-    fn try_mem(&self, arguments: &[&str]) -> Ran {
+    pub fn try_mem(&self, arguments: &[&str]) -> Ran {
         run(self.command(env!("CARGO_BIN_EXE_claude-mem"), arguments), b"")
     }
 
-    fn mem(&self, arguments: &[&str]) -> String {
+    pub fn mem(&self, arguments: &[&str]) -> String {
         let ran = self.try_mem(arguments);
         assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
         ran.stdout
     }
 
     /// Puts a client there that says it is of this version.
-    fn with_client(&self, version: &str) {
+    pub fn with_client(&self, version: &str) {
         let program = self.path(".local/bin/claude");
         fs::create_dir_all(program.parent().unwrap()).unwrap();
         fs::write(&program, format!("#!/bin/sh\necho '{version} (Claude Code)'\n")).unwrap();
@@ -183,7 +183,7 @@ fn installing_twice_is_installing_once_and_the_first_backup_stays() {
     assert_eq!(fs::read_to_string(home.settings()).unwrap(), once);
     home.with_client("2.1.325");
     home.mem(&["install", "--no-service"]);
-    assert_eq!(home.events().len(), 8, "a newer client gets more");
+    assert_eq!(home.events().len(), 9, "a newer client gets more");
     home.mem(&["uninstall", "--no-service"]);
     assert_eq!(fs::read_to_string(home.settings()).unwrap(), SETTINGS);
 }

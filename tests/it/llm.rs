@@ -13,7 +13,7 @@ use serde_json::json;
 /// Looks like no word, so that a search for it finds nothing else.
 const KEY: &str = "sk-ant-Qx7mmUnmistakable0Zz";
 
-pub fn request() -> Request {
+fn request() -> Request {
     Request {
         system: "You keep $HOME records.".into(),
         prompt: Redacted::of_program("Three events.\n\"quoted\" \u{1b} ünï"),
@@ -26,6 +26,6 @@ pub fn request() -> Request {
     }
 }
 
-pub fn runtime() -> tokio::runtime::Runtime {
+fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }

@@ -1,8 +1,13 @@
 //! Drives the real binaries from outside, each test in a home of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, clippy::disallowed_methods)]
 
+mod commands;
 mod compression;
+mod context_moments;
+mod damage;
+mod doctor;
 mod endpoint;
+mod function_map;
 mod help;
 mod hook_bad_input;
 mod hook_links;
@@ -10,9 +15,15 @@ mod hook_payloads;
 mod hook_private;
 mod hook_storm;
 mod install;
+mod keeping;
 mod launchd;
+mod learnings;
 mod llm;
+mod mcp;
+mod model;
+mod plugin;
 mod project_identity;
+mod recall;
 mod sandbox;
 mod service;
 #[cfg(target_os = "linux")]

@@ -53,6 +53,20 @@ impl Worker {
         kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), signal).unwrap();
     }
 
+    /// Stops it in its tracks, at a moment when it holds no lock that others wait for.
+    pub fn freeze(&self, sandbox: &Sandbox) {
+        let database = sandbox.database();
+        database.busy_timeout(Duration::ZERO).unwrap();
+        loop {
+            self.signal(Signal::STOP);
+            if database.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok() {
+                return;
+            }
+            self.signal(Signal::CONT);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// The end that nobody can prepare for.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

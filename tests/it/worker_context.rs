@@ -70,7 +70,7 @@ fn a_worker_that_hangs_costs_no_more_than_the_deadline() {
     let sandbox = with_history();
     sandbox.configure("[context]\nworker_timeout_ms = 300");
     let worker = Worker::start(&sandbox);
-    worker.signal(Signal::STOP);
+    worker.freeze(&sandbox);
     let ran = begin(&sandbox, "s");
     assert_told(&ran);
     assert!(ran.took >= Duration::from_millis(300), "it waited: {:?}", ran.took);

@@ -30,6 +30,8 @@ fn health_and_counts_have_the_shape_of_the_contract() {
     let health = worker.get("/api/health");
     let expected = [
         "breaker",
+        "cost_usd_today",
+        "max_usd_per_day",
         "memory_bytes",
         "observations_today",
         "oldest_raw_age_s",
@@ -68,6 +70,18 @@ fn counts_follow_what_happens() {
     sandbox.end_turn("s");
     sandbox.wait_until_settled();
     assert_eq!(worker.get("/api/queue/stats").json()["done"], 5);
+}
+
+#[test]
+fn requests_that_change_something_are_in_the_event_log_and_questions_are_not() {
+    let (sandbox, worker) = with_a_turn();
+    assert_eq!(worker.get("/api/health").status, 200);
+    assert_eq!(worker.delete("/api/sessions/s").status, 200);
+    let noted =
+        "SELECT group_concat(data ->> 'method' || ' ' || (data ->> 'path') || ' ' || (data ->> 'status'))
+                 FROM event_log WHERE event_type = 'request'";
+    sandbox.wait_for("noted", "SELECT count(*) > 0 FROM event_log WHERE event_type = 'request'");
+    assert_eq!(sandbox.get::<String>(noted), "DELETE /api/sessions/s 200");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `claude-mem doctor`: looks at everything that must hold, and tries the whole way of an event.
 
 mod finding;
+mod index;
 mod online;
 mod places;
 mod round_trip;
@@ -22,7 +23,7 @@ use finding::{Finding, State};
     after_help = "Examples:\n  claude-mem doctor\n  claude-mem doctor --fix\n  claude-mem doctor --online --json"
 )]
 pub struct Arguments {
-    /// Repair what can be repaired safely: permissions, hooks, a service that does not run
+    /// Repair what can be repaired safely: permissions, hooks, the search index, a service that does not run
     #[arg(long)]
     fix: bool,
     /// Ask the model, too, with a request of a few tokens
@@ -67,10 +68,13 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
 impl Patient<'_> {
     /// All checks in turn, each told when it is done: the last ones take a moment.
     fn examine(&self, mut tell: impl FnMut(&Finding)) -> Vec<Finding> {
-        let checks: [fn(&Patient<'_>) -> Finding; 12] = [
+        let checks: [fn(&Patient<'_>) -> Finding; 15] = [
             places::data_directory,
             places::settings,
             places::database,
+            places::backups,
+            index::search_index,
+            index::model,
             places::disk,
             wired::programs,
             wired::hooks,

@@ -8,7 +8,11 @@ use super::Patient;
 use super::finding::Finding;
 use crate::cli::status::size;
 use crate::config::Config;
-use crate::store::{self, SCHEMA_VERSION, StoreError};
+use crate::context::age;
+use crate::model::Millis;
+use crate::paths::with_suffix;
+use crate::store::{self, SCHEMA_VERSION, StoreError, backup, rows};
+use crate::worker::clock;
 
 pub fn data_directory(patient: &Patient<'_>) -> Finding {
     const NAME: &str = "data directory";
@@ -45,16 +49,11 @@ pub fn data_directory(patient: &Patient<'_>) -> Finding {
 
 fn private_files(patient: &Patient<'_>) -> Vec<PathBuf> {
     let home = patient.home;
-    let names = [
-        "claude-mem.db",
-        "claude-mem.db-wal",
-        "claude-mem.db-shm",
-        "credentials",
-        "environment",
-        "worker.sock",
-    ];
-    let files = names.iter().map(|name| home.dir().join(name));
-    files.chain([home.dir().to_owned(), home.spool(), home.backups()]).filter(|path| path.exists()).collect()
+    let database = home.database();
+    let files = ["", "-wal", "-shm"].map(|suffix| with_suffix(&database, suffix)).into_iter();
+    let others = ["credentials", "environment", "worker.sock"].map(|name| home.dir().join(name));
+    let directories = [home.dir().to_owned(), home.spool(), home.backups(), home.damaged()];
+    files.chain(others).chain(directories).filter(|path| path.exists()).collect()
 }
 
 fn is_open_to_others(path: &PathBuf) -> bool {
@@ -87,12 +86,8 @@ pub fn database(patient: &Patient<'_>) -> Finding {
         store::open_to_read(patient.home, 5000).and_then(|database| store::overview::check(&database));
     match opened {
         Ok(None) => Finding::good(NAME, format!("{shown} is whole, schema {SCHEMA_VERSION}")),
-        Ok(Some(damage)) => Finding::bad(
-            NAME,
-            format!("{shown} is damaged: {damage}"),
-            "what is remembered may be lost",
-            "claude-mem restore",
-        ),
+        Ok(Some(damage)) => damaged(format!("{shown} is damaged: {damage}")),
+        Err(error) if error.is_damage() => damaged(format!("{shown}: {error}")),
         Err(StoreError::Missing) => Finding::good(NAME, "none yet; the first hook makes it"),
         Err(error @ StoreError::Older(_)) => {
             Finding::bad(NAME, error.to_string(), "hooks put events aside until then", "claude-mem restart")
@@ -106,8 +101,8 @@ pub fn database(patient: &Patient<'_>) -> Finding {
         Err(error @ StoreError::Foreign) => Finding::bad(
             NAME,
             format!("{shown}: {error}"),
-            "events are put aside, and nothing is made of them",
-            "set CLAUDE_MEM_HOME to another directory and run `claude-mem install` again",
+            "events are put aside until ours has a place beside it",
+            "claude-mem restart",
         ),
         Err(error) => Finding::bad(
             NAME,
@@ -115,6 +110,56 @@ pub fn database(patient: &Patient<'_>) -> Finding {
             "events are put aside until it can be used",
             "claude-mem logs",
         ),
+    }
+}
+
+fn damaged(found: String) -> Finding {
+    Finding::bad(
+        "database",
+        found,
+        "what is remembered may be lost",
+        "claude-mem restart: the service recovers it from what can be read and from the newest backup",
+    )
+}
+
+/// A backup that is older than this tells that none is made any more.
+const OLD_MS: Millis = 3 * 24 * 60 * 60_000;
+
+pub fn backups(patient: &Patient<'_>) -> Finding {
+    const NAME: &str = "backups";
+    let now = clock::now();
+    let copies = backup::list(&patient.home.backups());
+    let counts = store::open_to_read(patient.home, 2000).and_then(|database| rows::counts(&database));
+    let sessions =
+        counts.as_ref().ok().and_then(|counts| counts.get("sessions").copied()).unwrap_or_default();
+    let Some(newest) = copies.first() else {
+        return if sessions == 0 || patient.config.backup.keep == 0 {
+            Finding::good(NAME, "none, and none is due")
+        } else {
+            Finding::good(NAME, "none yet; the service makes one within a day")
+        };
+    };
+    let found = format!("{}, the newest {}", copies.len(), age::ago(newest.made_at, now));
+    if patient.config.backup.keep > 0 && sessions > 0 && now - newest.made_at > OLD_MS {
+        return Finding::note(
+            NAME,
+            found,
+            "what happened since is in no backup",
+            "claude-mem logs tells why; claude-mem backup",
+        );
+    }
+    let kept = backup::open(&newest.path).and_then(|database| rows::counts(&database));
+    let of = |counts: &std::collections::BTreeMap<&str, i64>| {
+        counts.get("observations").copied().unwrap_or_default()
+    };
+    match (kept.as_ref().map(of), counts.as_ref().map(of)) {
+        (Ok(kept), Ok(now)) if kept > 20 && now * 2 < kept => Finding::note(
+            NAME,
+            format!("{found}; it has {kept} observations, the database {now}"),
+            "if you did not delete them, something else did",
+            "claude-mem restore, or claude-mem import FILE to add what is missing",
+        ),
+        _ => Finding::good(NAME, found),
     }
 }
 

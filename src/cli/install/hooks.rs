@@ -141,8 +141,8 @@ impl Installation<'_> {
     fn tell_neighbours(&mut self, text: &str, wired: usize) {
         if wired < wiring::WIRING.len() {
             self.report.note(format!(
-                "failed tools and failed turns are not recorded: that needs Claude Code {} or later; run this again after \
-                 an update",
+                "failed tools and failed turns are not recorded: that needs Claude Code {} or later; run this again when \
+                 you have it",
                 wiring::FORGIVING_SINCE
             ));
         }

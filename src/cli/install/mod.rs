@@ -2,6 +2,7 @@
 //!
 //! The record is written after each part, so that `uninstall` can also take back an installation that ended half-way.
 
+pub mod agents;
 pub mod client;
 pub mod hooks;
 pub mod launchd;
@@ -21,7 +22,7 @@ use anyhow::Context as _;
 
 use crate::config::{self, Environment};
 use crate::paths::Home;
-use crate::store::{self, StoreError};
+use crate::store::predecessor;
 use programs::Programs;
 use record::Record;
 use report::Report;
@@ -31,7 +32,7 @@ use report::Report;
 /// Safe to repeat. What it did is recorded, and `claude-mem uninstall` takes back exactly that.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  claude-mem install --dry-run\n  claude-mem install\n  claude-mem install --project --no-service"
+    after_help = "Examples:\n  claude-mem install --dry-run\n  claude-mem install\n  claude-mem install --project --no-service\n  claude-mem install --agent codex"
 )]
 pub struct Arguments {
     /// Show what would be done, and change nothing
@@ -49,6 +50,9 @@ pub struct Arguments {
     /// Copy both programs into this directory first, and use them there
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
+    /// Only add the memory's tools to another agent's settings
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["project", "no_hooks", "no_service", "bin_dir"])]
+    agent: Option<agents::Agent>,
 }
 
 /// Everything that the parts of an installation need.
@@ -77,6 +81,9 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     record.version = env!("CARGO_PKG_VERSION").to_owned();
     let report = Report::default();
     let mut installation = Installation { home, environment, is_dry: arguments.dry_run, record, report };
+    if let Some(agent) = arguments.agent {
+        return installation.only_agent(agent);
+    }
     // First, because it is the one part that may be refused: then nothing at all was done.
     let hooks =
         (!arguments.no_hooks).then(|| hooks::Plan::make(environment, arguments.project)).transpose()?;
@@ -98,12 +105,23 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let heading = if arguments.dry_run { "This would be done; nothing was changed:" } else { "Done:" };
     installation.report.print(heading);
     if !arguments.dry_run {
-        println!("\n`claude-mem doctor` tells whether everything works.");
+        println!("\nNew sessions of Claude Code are remembered; those that run already are not.");
+        println!("`claude-mem doctor` tells whether everything works.");
     }
     Ok(if installation.report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 impl Installation<'_> {
+    fn only_agent(&mut self, agent: agents::Agent) -> anyhow::Result<ExitCode> {
+        if !self.is_dry {
+            self.home.prepare()?;
+        }
+        self.agent(agent, &Programs::running()?)?;
+        let heading = if self.is_dry { "This would be done; nothing was changed:" } else { "Done:" };
+        self.report.print(heading);
+        Ok(ExitCode::SUCCESS)
+    }
+
     fn programs(&mut self, running: Programs, target: Option<PathBuf>) -> anyhow::Result<Programs> {
         let Some(directory) = target else {
             self.report
@@ -131,12 +149,20 @@ impl Installation<'_> {
                 .step("settings", format!("write {}, with every setting commented out", file.display()));
             self.really(|_| Ok(settings_file::write_whole(&file, &config::commented_defaults(), 0o600)?))?;
         }
-        if matches!(store::open_to_read(self.home, 1000), Err(StoreError::Foreign)) {
-            let database = self.home.database();
-            self.report.problem(format!(
-                "{} belongs to another program, and is left alone; set CLAUDE_MEM_HOME to another directory",
-                database.display()
-            ));
+        if predecessor::is_in_our_place(self.home) {
+            let (theirs, ours) = (self.home.usual_database(), self.home.database_beside());
+            self.report.step(
+                "database",
+                format!(
+                    "leave {} alone, which another program made, and use {}",
+                    theirs.display(),
+                    ours.display()
+                ),
+            );
+            self.report
+                .note("`claude-mem import` takes in what that program remembered, and changes nothing of it");
+            let home = self.home;
+            self.really(|_| Ok(predecessor::settle_beside(home).map(drop)?))?;
         }
         Ok(())
     }

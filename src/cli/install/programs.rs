@@ -26,7 +26,7 @@ impl Programs {
 
     /// Those that run now; both must be there.
     pub fn running() -> anyhow::Result<Self> {
-        let main = guard::own_program().context("cannot find this program")?;
+        let main = lasting(guard::own_program().context("cannot find this program")?);
         let hook = main.with_file_name(HOOK_NAME);
         if !hook.is_file() {
             bail!(
@@ -59,6 +59,32 @@ impl Programs {
     }
 }
 
+/// Homebrew keeps each version in a directory of its own, which is gone after an update; its link in `bin` stays.
+fn lasting(main: PathBuf) -> PathBuf {
+    let prefix = main.ancestors().find(|place| place.ends_with("Cellar")).and_then(Path::parent);
+    let linked = prefix.zip(main.file_name()).map(|(prefix, name)| prefix.join("bin").join(name));
+    linked.filter(|linked| is_same_file(linked, &main)).unwrap_or(main)
+}
+
 fn is_same_file(one: &Path, other: &Path) -> bool {
     matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_homebrew_installed_is_named_by_the_link_that_outlives_an_update() {
+        let scratch = tempfile::tempdir().unwrap();
+        let prefix = scratch.path().canonicalize().unwrap();
+        let versioned = prefix.join("Cellar/claude-mem/0.1.0/bin/claude-mem");
+        fs::create_dir_all(versioned.parent().unwrap()).unwrap();
+        fs::create_dir(prefix.join("bin")).unwrap();
+        fs::write(&versioned, "").unwrap();
+        assert_eq!(lasting(versioned.clone()), versioned, "no link, no better name");
+        std::os::unix::fs::symlink(&versioned, prefix.join("bin/claude-mem")).unwrap();
+        assert_eq!(lasting(versioned), prefix.join("bin/claude-mem"));
+        assert_eq!(lasting("/usr/bin/claude-mem".into()), Path::new("/usr/bin/claude-mem"));
+    }
 }

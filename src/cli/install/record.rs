@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::agents::Agent;
 use crate::paths::Home;
 
 /// Who starts the service on this machine.
@@ -45,6 +46,17 @@ pub struct WiredFile {
     pub written: Option<String>,
 }
 
+/// Another agent's settings that have our entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentFile {
+    /// Whose they are.
+    pub agent: Agent,
+    /// The file.
+    pub path: PathBuf,
+    /// Whether there was one before.
+    pub existed: bool,
+}
+
 /// Everything that was done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -61,6 +73,8 @@ pub struct Record {
     pub files: Vec<PathBuf>,
     /// Programs that we copied.
     pub programs: Vec<PathBuf>,
+    /// Settings of other agents that have our entry.
+    pub agents: Vec<AgentFile>,
     /// Directories that were not there before, in the order of making.
     pub directories: Vec<PathBuf>,
 }

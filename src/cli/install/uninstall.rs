@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use super::hooks::hash;
 use super::record::{Record, Way, WiredFile};
 use super::report::Report;
-use super::{settings, settings_file, systemd};
+use super::{agents, settings, settings_file, systemd};
 use crate::cli::{child, service};
 use crate::config::{self, Environment};
-use crate::paths::Home;
+use crate::paths::{Home, with_suffix};
 use crate::store::{self, StoreError};
 use crate::wiring;
 
@@ -47,6 +47,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         Removal { home, environment, is_dry: arguments.dry_run, record, report: Report::default() };
     if !arguments.no_hooks {
         removal.hooks();
+        agents::remove_all(&mut removal.record, &mut removal.report, arguments.dry_run);
     }
     if !arguments.no_service {
         removal.service();
@@ -219,14 +220,14 @@ impl Removal<'_> {
 fn purge(home: &Home) -> io::Result<()> {
     let is_foreign = matches!(store::open_to_read(home, 1000), Err(StoreError::Foreign));
     if !is_foreign {
-        for name in ["claude-mem.db", "claude-mem.db-wal", "claude-mem.db-shm"] {
-            remove(&home.dir().join(name))?;
+        for suffix in ["-wal", "-shm", ""] {
+            remove(&with_suffix(&home.database(), suffix))?;
         }
     }
-    for name in ["config.toml", "credentials", "environment", "dropped.log"] {
+    for name in ["config.toml", "credentials", "environment", "dropped.log", "recovering"] {
         remove(&home.dir().join(name))?;
     }
-    for name in ["spool", "backups", "models"] {
+    for name in ["spool", "backups", "damaged", "models"] {
         match fs::remove_dir_all(home.dir().join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

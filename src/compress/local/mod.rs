@@ -14,10 +14,11 @@ mod grouping;
 mod kind;
 mod patch;
 pub(in crate::compress) mod payload;
-mod place;
+pub(in crate::compress) mod place;
 pub(in crate::compress) mod programs;
 mod prose;
 mod reports;
+mod runs;
 mod searches;
 pub(in crate::compress) mod shell;
 mod signature;
@@ -44,6 +45,7 @@ use grouping::{Role, Unit};
 use searches::Look;
 use telling::{Said, Telling};
 
+pub use runs::{Aim, Doing, Run, runs};
 pub use signature::error_signature;
 pub use summary::summarize;
 

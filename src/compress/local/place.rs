@@ -7,7 +7,7 @@ const PATH_COLUMNS: usize = 160;
 
 /// Where the turn happened.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place<'a> {
+pub(in crate::compress) struct Place<'a> {
     /// The project's root.
     pub root: Option<&'a str>,
     /// Where the client stood.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::fields::{self, DETAIL, FUNCTIONS, PATHS, SENTENCES, SUMMARY, TITLE, WORDS, list_of, text_of};
-use crate::model::{ObservationDraft, ObservationType, SummaryDraft};
+use crate::model::{Category, ObservationDraft, ObservationType, SummaryDraft};
 
 const FILES_READ: [&str; 6] = ["filesread", "fileread", "readfiles", "filesexamined", "filesviewed", "files"];
 const FILES_MODIFIED: [&str; 9] = [
@@ -82,7 +82,7 @@ pub(super) fn summary(object: &Map<String, Value>) -> Option<SummaryDraft> {
         summary: text(&["summary", "overview", "abstract", "tldr"]),
         request: text(&["request", "userrequest", "goal"]),
         investigated: text(&["investigated", "investigation", "explored"]),
-        learned: text(&["learned", "learnings", "findings"]),
+        learned: text(&["learned"]).or_else(|| learnt_as_text(object)).or_else(|| text(&["findings"])),
         completed: text(&["completed", "accomplished", "done"]),
         next_steps: text(&["nextsteps", "nextstep", "next", "remaining"]),
         notes: text(&["notes", "note"]),
@@ -96,4 +96,51 @@ pub(super) fn summary(object: &Map<String, Value>) -> Option<SummaryDraft> {
         ..SummaryDraft::default()
     };
     (draft != nothing_said).then_some(draft)
+}
+
+/// Older models call so what was found out; a list of objects under that name is something else.
+fn learnt_as_text(object: &Map<String, Value>) -> Option<String> {
+    let value = fields::get(object, &["learnings"])?;
+    let is_list = value.as_array().is_some_and(|items| items.iter().any(Value::is_object));
+    (!is_list).then(|| fields::text(value, SUMMARY)).flatten()
+}
+
+/// What a model wants later sessions to know.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Learnt {
+    /// What it is about.
+    pub category: Option<Category>,
+    /// What it says.
+    pub content: String,
+    /// True in every project.
+    pub everywhere: bool,
+    /// The number of the known learning that this is the same as.
+    pub known: Option<usize>,
+    /// The number of the known learning that this takes the place of.
+    pub replaces: Option<usize>,
+}
+
+/// The learning that a value holds.
+pub(super) fn learnt(value: &Value) -> Option<Learnt> {
+    const LONGEST: usize = 400;
+    let Value::Object(object) = value else {
+        let content = fields::line(value.as_str()?, LONGEST)?;
+        return Some(Learnt { content, ..Learnt::default() });
+    };
+    let content = text_of(object, &["content", "learning", "text", "fact", "rule", "statement"], LONGEST)?;
+    let number = |name: &str| match fields::get(object, &[name])? {
+        Value::Number(number) => usize::try_from(number.as_u64()?).ok(),
+        Value::String(text) => text.trim_matches(['[', ']', '#', ' ']).parse().ok(),
+        _ => None,
+    };
+    Some(Learnt {
+        category: text_of(object, &["category", "type", "kind"], TITLE)
+            .and_then(|word| Category::from_word(&word)),
+        content: fields::line(&content, LONGEST)?,
+        everywhere: fields::get(object, &["everywhere", "global"])
+            .and_then(Value::as_bool)
+            .unwrap_or_default(),
+        known: number("known").or_else(|| number("confirms")),
+        replaces: number("replaces").or_else(|| number("supersedes")),
+    })
 }

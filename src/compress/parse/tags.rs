@@ -9,7 +9,7 @@ use super::fields::plain;
 const MOST_TAGS: usize = 2_000;
 
 /// Fields of an observation or a summary.
-const FIELDS: [&str; 30] = [
+const FIELDS: [&str; 31] = [
     "type",
     "kind",
     "category",
@@ -33,6 +33,7 @@ const FIELDS: [&str; 30] = [
     "request",
     "investigated",
     "learned",
+    "learnings",
     "completed",
     "nextsteps",
     "notes",
@@ -43,8 +44,8 @@ const FIELDS: [&str; 30] = [
 ];
 
 /// What lists are made of.
-const ITEMS: [&str; 10] =
-    ["fact", "concept", "tag", "file", "path", "function", "item", "li", "decision", "step"];
+const ITEMS: [&str; 11] =
+    ["learning", "fact", "concept", "tag", "file", "path", "function", "item", "li", "decision", "step"];
 
 /// Other tags that mean something.
 const OTHERS: [&str; 9] = [
@@ -136,6 +137,16 @@ impl<'t> Tags<'t> {
         let first = self.tags.iter().position(Tag::opens_field)?;
         let object = self.fields(&self.tags[first..], self.text.len());
         (!object.is_empty()).then(|| (self.tags[first].start, object))
+    }
+
+    /// What stands in `<learning>` tags.
+    pub(super) fn learnings(&self) -> Vec<String> {
+        let opens = self.tags.iter().enumerate().filter(|(_, tag)| tag.opens("learning"));
+        let text = |(at, tag): (usize, &Tag)| {
+            let close = self.tags[at + 1..].iter().find(|other| other.closes && other.name == "learning")?;
+            Some(unescaped(&self.text[tag.end..close.start]))
+        };
+        opens.filter_map(text).collect()
     }
 
     /// Whether the model says by one of these tags that it skips, and the reason that it gives.

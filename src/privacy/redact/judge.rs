@@ -104,11 +104,15 @@ fn names_a_secret(value: &str) -> bool {
 
 /// Nothing, a reference to where the value is, a placeholder, a mask, or a word of a programming language.
 fn is_no_value(value: &str) -> bool {
-    const WORDS: &str = "true false null none nil undefined yes no on off string str text number integer int float \
-        double boolean bool object array any bytes byte char void unknown never required optional hidden default \
-        empty self this await new async function lambda return typeof secretstr";
+    #[rustfmt::skip]
+    const WORDS: [&str; 44] = [
+        "true", "false", "null", "none", "nil", "undefined", "yes", "no", "on", "off", "string", "str", "text", "number",
+        "integer", "int", "float", "double", "boolean", "bool", "object", "array", "any", "bytes", "byte", "char",
+        "void", "unknown", "never", "required", "optional", "hidden", "default", "empty", "self", "this", "await",
+        "new", "async", "function", "lambda", "return", "typeof", "secretstr",
+    ];
     let word = value.trim_end_matches([';', ',', '!', '?', ')']);
-    if word.is_empty() || WORDS.split(' ').any(|known| word.eq_ignore_ascii_case(known)) {
+    if word.is_empty() || WORDS.iter().any(|known| word.eq_ignore_ascii_case(known)) {
         return true;
     }
     if value.trim_matches(['[', ']', '<', '>', '*', '(', ')']).eq_ignore_ascii_case("redacted") {

@@ -8,7 +8,11 @@ use aho_corasick::AhoCorasick;
 const LONGEST: usize = 64;
 
 /// What a deployment or a habit puts behind a name: `API_KEY_PROD`, `password2`.
-const TAILS: &str = "production prod staging stage dev test live new old primary secondary value base64 b64";
+#[rustfmt::skip]
+const TAILS: [&str; 14] = [
+    "production", "prod", "staging", "stage", "dev", "test", "live", "new", "old", "primary", "secondary", "value",
+    "base64", "b64",
+];
 
 /// Names of which one rule speaks.
 #[derive(Debug)]
@@ -83,7 +87,7 @@ fn is_name(byte: u8) -> bool {
 
 fn without_tail(name: &str) -> &str {
     let name = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    let tail = TAILS.split(' ').find_map(|tail| {
+    let tail = TAILS.iter().find_map(|tail| {
         let head = name.len().checked_sub(tail.len())?;
         name.as_bytes()[head..].eq_ignore_ascii_case(tail.as_bytes()).then(|| &name[..head])
     });

@@ -66,12 +66,15 @@ impl Pattern {
         Self { source, compiled: OnceLock::new() }
     }
 
-    /// A clone shares the program and brings its own working memory, which is freed with it: what a large text needs
-    /// would otherwise stay for good.
     #[allow(clippy::expect_used, reason = "the patterns are compiled in, and a test compiles each")]
+    fn shared(&self) -> &Regex {
+        self.compiled.get_or_init(|| Regex::new(&self.source).expect("the compiled-in patterns are valid"))
+    }
+
+    /// For a whole text. A clone shares the program and brings its own working memory, which is freed with it: what a
+    /// large text needs would otherwise stay for good.
     fn regex(&self) -> Regex {
-        let compile = || Regex::new(&self.source).expect("the compiled-in patterns are valid");
-        self.compiled.get_or_init(compile).clone()
+        self.shared().clone()
     }
 }
 
@@ -165,7 +168,7 @@ impl Rule {
     ) -> Option<Range<usize>> {
         let is_part = self.whole_word && continues_a_word(text, found.start);
         let is_excepted =
-            || self.unless.as_ref().is_some_and(|not| not.regex().is_match(&text[found.clone()]));
+            || self.unless.as_ref().is_some_and(|not| not.shared().is_match(&text[found.clone()]));
         if is_part || is_inside_replacement(text, found.start) || is_excepted() {
             return None;
         }

@@ -1,7 +1,10 @@
 //! The HTTP API on the Unix socket: who may speak, for how long, and how errors look. The routes are in [`routes`].
 
 mod answer;
+mod context;
+mod curate;
 mod metrics;
+mod noted;
 mod recall;
 mod routes;
 mod sessions;

@@ -39,13 +39,16 @@ pub async fn search_posted(
     find(&shared, &fields.into_iter().map(|(name, value)| (name, word(value))).collect()).await
 }
 
-async fn find(shared: &Shared, parameters: &Named) -> Result<Json<Value>, ApiError> {
+async fn find(shared: &Arc<Shared>, parameters: &Named) -> Result<Json<Value>, ApiError> {
     let running = running(shared)?;
     let began = std::time::Instant::now();
     let now = clock::now();
-    let request = Request::from_parameters(parameters, now).map_err(ApiError::bad_request)?;
+    let mut request = Request::from_parameters(parameters, now).map_err(ApiError::bad_request)?;
     let settings = running.config.search.clone();
+    let shared = shared.clone();
+    running.index_what_waits().await;
     let found = running.database.read(move |database| {
+        request.meaning = shared.mind.understand(&request.query);
         let found = search::search(database, &request, &settings)?;
         Ok(answer::found(&found, request.offset, now))
     });
@@ -102,4 +105,30 @@ pub async fn memories(
     let ids = ids.ok_or_else(|| ApiError::bad_request("ids is a list of ids from a search: ids=12,S3,P4"))?;
     let running = running(&shared)?;
     Ok(Json(running.database.read(move |database| answer::memories(database, &ids, clock::now())).await?))
+}
+
+#[derive(Deserialize)]
+pub struct Recent {
+    project: String,
+    limit: Option<u32>,
+    #[serde(default)]
+    offset: u32,
+}
+
+/// `GET /api/recent?project=…`: the latest sessions and what they left open.
+pub async fn recent(
+    State(shared): State<Arc<Shared>>,
+    Parameters(recent): Parameters<Recent>,
+) -> Result<Json<Value>, ApiError> {
+    let limit = recent.limit.unwrap_or(5).clamp(1, 50);
+    let running = running(&shared)?;
+    let told = running
+        .database
+        .read(move |database| answer::recent(database, &recent.project, limit, recent.offset, clock::now()));
+    Ok(Json(told.await?))
+}
+
+/// `GET /api/projects`: what something is remembered of.
+pub async fn projects(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, ApiError> {
+    Ok(Json(running(&shared)?.database.read(answer::projects).await?))
 }

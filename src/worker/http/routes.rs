@@ -11,11 +11,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::{ApiError, JsonBody, MOST_BODY_BYTES, Parameters};
-use super::{metrics, recall, sessions};
-use crate::context;
-use crate::model::SessionId;
-use crate::project::Project;
-use crate::store::log::{LogEntry, log};
+use super::{context, curate, metrics, noted, recall, sessions};
+use crate::store::log::spent_since;
 use crate::store::queue::OpenWork;
 use crate::store::{memory, queue};
 use crate::worker::clock;
@@ -27,11 +24,16 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route("/api/health", get(health))
         .route("/api/nudge", post(nudge))
         .route("/api/queue/stats", get(queue_stats))
-        .route("/api/context", get(context))
+        .route("/api/context", get(context::at_start))
+        .route("/api/context/{moment}", get(context::later))
         .route("/api/observations", get(observations))
         .route("/api/search", get(recall::search).post(recall::search_posted))
         .route("/api/timeline", get(recall::timeline))
-        .route("/api/memories", get(recall::memories))
+        .route("/api/memories", get(recall::memories).post(curate::save))
+        .route("/api/recent", get(recall::recent))
+        .route("/api/projects", get(recall::projects))
+        .route("/api/observations/{id}", axum::routing::delete(curate::forget))
+        .route("/api/observations/{id}/restore", post(curate::restore))
         .route("/api/summarize", post(sessions::summarize_now))
         .route("/api/sessions", get(sessions::list))
         .route("/api/sessions/{id}", axum::routing::delete(sessions::stop))
@@ -43,6 +45,7 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .fallback(async || ApiError::not_found("there is no such route"))
         .method_not_allowed_fallback(async || ApiError::wrong_method())
         .layer(DefaultBodyLimit::max(MOST_BODY_BYTES))
+        .layer(axum::middleware::from_fn_with_state(shared.clone(), noted::note))
         .with_state(shared)
 }
 
@@ -61,13 +64,14 @@ pub(super) async fn health_of(shared: &Shared) -> Value {
         "status": "degraded", "reason": null, "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(),
         "uptime_s": shared.started.elapsed().as_secs(), "queue_depth": null, "oldest_raw_age_s": null,
         "observations_today": null, "provider": null, "breaker": null, "memory_bytes": memory_bytes(),
+        "cost_usd_today": null, "max_usd_per_day": null,
     });
     let figures = match shared.running() {
         Ok(running) => figures(&running).await.map(|figures| (running, figures)),
         Err(reason) => Err(reason),
     };
     match figures {
-        Ok((running, (open, today))) => {
+        Ok((running, (open, today, spent))) => {
             let provider = running.compressor.health();
             let problem = shared.trouble().or(provider.problem);
             health["status"] = if problem.is_none() { json!("ok") } else { json!("degraded") };
@@ -78,17 +82,20 @@ pub(super) async fn health_of(shared: &Shared) -> Value {
             health["observations_today"] = json!(today);
             health["provider"] = json!(provider.name);
             health["breaker"] = json!(provider.breaker);
+            health["cost_usd_today"] = json!(spent);
+            health["max_usd_per_day"] = json!(running.config.cost.max_usd_per_day);
         }
         Err(reason) => health["reason"] = json!(reason),
     }
     health
 }
 
-async fn figures(running: &Running) -> Result<(OpenWork, i64), String> {
+async fn figures(running: &Running) -> Result<(OpenWork, i64, f64), String> {
     let day = clock::day_start(clock::now());
-    let figures = running
-        .database
-        .read(move |database| Ok((queue::open_work(database)?, memory::observations_since(database, day)?)));
+    let figures = running.database.read(move |database| {
+        let observations = memory::observations_since(database, day)?;
+        Ok((queue::open_work(database)?, observations, spent_since(database, day)?))
+    });
     figures.await.map_err(|error| error.to_string())
 }
 
@@ -106,53 +113,6 @@ async fn nudge(State(shared): State<Arc<Shared>>) -> StatusCode {
 
 async fn queue_stats(State(shared): State<Arc<Shared>>) -> Result<impl IntoResponse, ApiError> {
     Ok(Json(running(&shared)?.queue_stats().await?))
-}
-
-#[derive(Deserialize)]
-struct ContextQuery {
-    project_path: String,
-    #[serde(default)]
-    session_id: String,
-    source: Option<String>,
-}
-
-async fn context(
-    State(shared): State<Arc<Shared>>,
-    Parameters(query): Parameters<ContextQuery>,
-) -> Result<Json<Value>, ApiError> {
-    let running = running(&shared)?;
-    let began = std::time::Instant::now();
-    let budget = usize::try_from(running.config.context.budget).unwrap_or(usize::MAX);
-    let capture = running.config.capture.clone();
-    let session = SessionId(query.session_id.clone());
-    let built = running.database.read(move |database| {
-        let project = Project::of(query.project_path.as_ref(), &capture);
-        let request = context::Request {
-            project: &project.name,
-            project_path: &project.path.to_string_lossy(),
-            session_id: &query.session_id,
-            now: clock::now(),
-            budget,
-        };
-        Ok(context::build(database, &request))
-    });
-    let built = built.await?;
-    let build_ms = began.elapsed().as_secs_f64() * 1000.0;
-    let entry = LogEntry {
-        event_type: "context",
-        session: Some(session),
-        data: json!({"layers": built.layers, "tokens": built.tokens, "budget": budget, "path": "worker",
-                     "source": query.source}),
-        duration_ms: Some(build_ms),
-        ..LogEntry::default()
-    };
-    // Noted after the answer is on its way: nobody waits for a log.
-    let noting = running.database.clone();
-    tokio::spawn(async move { noting.write(move |database| log(database, &entry, clock::now())).await });
-    Ok(Json(
-        json!({"context": built.text, "tokens": built.tokens, "layers": built.layers, "skipped": built.skipped,
-                   "build_ms": build_ms}),
-    ))
 }
 
 #[derive(Deserialize)]

@@ -109,7 +109,6 @@ pub async fn stop(State(shared): State<Arc<Shared>>, Named(id): Named) -> Result
     }
     let stopped =
         running.database.write(move |database| queue::stop_session(database, &session, clock::now())).await?;
-    running.forget_counts();
     shared.note_settled();
     Ok(Json(json!({"skipped": stopped})))
 }

@@ -1,5 +1,6 @@
 //! Tests that run inside the machine, one after the other, each with a service of its own.
 
+mod install;
 mod life;
 mod load;
 mod sandbox;

@@ -196,7 +196,7 @@ impl Drop for Service {
     fn drop(&mut self) {
         let _ = Command::new("systemctl").args(["--user", "disable", "--now", SOCKET, SERVICE]).output();
         let _ = Command::new("systemctl").args(["--user", "reset-failed"]).output();
-        for place in [".config", ".local", ".claude-mem", "scratch"] {
+        for place in [".config", ".local", ".claude", ".claude-mem", "scratch"] {
             let _ = fs::remove_dir_all(self.home.join(place));
         }
     }

@@ -68,7 +68,7 @@ fn wiring_twice_changes_nothing_the_second_time() {
 #[test]
 fn older_wiring_of_ours_is_replaced_wherever_it_is() {
     let old = r#"{"hooks": {
-  "PreToolUse": [{"hooks": [{"type": "command", "command": "/old/claude-mem-hook save"}]}],
+  "Notification": [{"hooks": [{"type": "command", "command": "/old/claude-mem-hook save"}]}],
   "Stop": [{"hooks": [
     {"type": "command", "command": "say done"},
     {"type": "command", "command": "'/old place/claude-mem-hook' summary", "timeout": 60}
@@ -76,7 +76,7 @@ fn older_wiring_of_ours_is_replaced_wherever_it_is() {
 }}"#;
     let wired = with_hooks(old, &wanted()).unwrap();
     assert_eq!(ours(&wired), WIRING.len());
-    assert!(!wired.contains("/old") && !wired.contains("PreToolUse"), "{wired}");
+    assert!(!wired.contains("/old") && !wired.contains("Notification"), "{wired}");
     assert!(wired.contains("say done"));
     let moved = with_hooks(&wired, &wanted_for("/new/claude-mem-hook")).unwrap();
     assert_eq!((ours(&moved), moved.matches("/new/").count()), (WIRING.len(), WIRING.len()));

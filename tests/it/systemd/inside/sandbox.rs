@@ -6,7 +6,6 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::super::machine::TESTS;
 use super::super::service::{SERVICE, Service};
 use crate::llm::claude::{answer, prints, wait_until, wait_until_gone};
 use crate::llm::ends::STUBBORN;
@@ -41,17 +40,12 @@ fn with_the_sandbox_it_works_and_writes_nothing_but_its_data() {
     assert_eq!(service.property(SERVICE, "NRestarts"), "0");
 }
 
-/// Makes a service that asks `claude`, which does what the script says, with everything else as in the unit.
-fn ask_claude(service: &Service, script: &str) {
+/// Lets the worker ask `claude`, which does what the script says. `$D` is the place for what it writes.
+fn compress_with_claude(service: &Service, script: &str) {
     let program = service.home.join(".local/bin/claude");
     fs::write(&program, format!("#!/bin/sh\nD='{}'\n{script}\n", service.scratch().display())).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let start = format!("{TESTS} --exact systemd::asks_claude --ignored --nocapture");
-    service.drop_in(
-        "asks.conf",
-        &format!("[Service]\nType=exec\nWatchdogSec=0\nRestart=no\nExecStart=\nExecStart={start}\n"),
-    );
-    service.systemctl(&["restart", SERVICE]);
+    fs::write(service.data().join("config.toml"), "[compress]\nprovider = 'claude-cli'\n").unwrap();
 }
 
 /// With and without the drop-in, as far as it works here.
@@ -73,16 +67,17 @@ fn claude_is_asked_outside_of_the_sandbox() {
     each_way(|service, way| {
         // A client writes to the home, which the worker cannot.
         let script = "touch $D/written; cat /proc/self/cgroup >$D/cgroup; grep NoNewPrivs /proc/self/status >$D/rights";
-        ask_claude(service, &format!("{script}\n{}", prints(&answer("{\"title\":\"x\"}"), 0)));
-        let read = |name: &str| fs::read_to_string(service.scratch().join(name)).unwrap_or_default();
-        wait_until("there is an answer", || service.data().join("answer").exists());
-        assert_eq!(read("../.claude-mem/answer"), "{\"title\":\"x\"}", "{way}");
+        let told = r#"{"observations":[{"type":"bugfix","title":"The greeting is spelt right"}],"request":"Fix it"}"#;
+        compress_with_claude(service, &format!("{script}\n{}", prints(&answer(told), 0)));
+        service.turn("asked");
+        service.wait_until_remembered("asked");
+        let sql = "SELECT provider || ': ' || title FROM observations";
+        let stored = service.database().query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
+        assert_eq!(stored, "claude-cli: The greeting is spelt right", "{way}");
+        let read = |name: &str| fs::read_to_string(service.scratch().join(name)).unwrap();
         assert!(service.scratch().join("written").exists(), "{way}");
-        assert!(
-            !read("cgroup").contains(SERVICE) && read("cgroup").contains("/run-"),
-            "{way}: {}",
-            read("cgroup")
-        );
+        let cgroup = read("cgroup");
+        assert!(!cgroup.contains(SERVICE) && cgroup.contains("/run-"), "{way}: {cgroup}");
         assert!(read("rights").trim().ends_with('0'), "{way}: {}", read("rights"));
     });
 }
@@ -91,13 +86,15 @@ fn claude_is_asked_outside_of_the_sandbox() {
 #[ignore = "runs inside the machine that another test boots"]
 fn no_claude_outlives_a_worker_that_is_killed() {
     each_way(|service, way| {
-        ask_claude(service, STUBBORN);
+        // The next worker would ask again.
+        service.drop_in("once.conf", "[Service]\nRestart=no\n");
+        compress_with_claude(service, STUBBORN);
+        service.turn("asked");
         let pids = || fs::read_to_string(service.scratch().join("pids")).unwrap_or_default();
         wait_until("claude runs", || pids().lines().count() == 2);
-        let processes: Vec<_> =
-            pids().lines().map(|line| Pid::from_raw(line.parse().unwrap()).unwrap()).collect();
-        let worker = Pid::from_raw(service.property(SERVICE, "MainPID").parse().unwrap()).unwrap();
-        kill_process(worker, Signal::KILL).unwrap();
+        let number = |line: &str| Pid::from_raw(line.parse().unwrap()).unwrap();
+        let processes: Vec<_> = pids().lines().map(number).collect();
+        kill_process(service.pid(), Signal::KILL).unwrap();
         wait_until_gone(&processes);
         let units = || service.systemctl(&["list-units", "--all", "--plain", "--no-legend", "run-*.service"]);
         wait_until(&format!("no unit is left ({way})"), || units().is_empty());

@@ -1,0 +1,137 @@
+//! `claude-mem export`: everything that is remembered, one JSON object a line.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use rusqlite::Connection;
+use rusqlite::types::Value as Sql;
+use serde_json::{Map, Value, json};
+
+use super::progress::Progress;
+use crate::paths::{Home, with_suffix};
+use crate::store::rows::{self, Row};
+use crate::store::tables::TABLES;
+use crate::store::{self, SCHEMA_VERSION, StoreError};
+use crate::worker::clock;
+
+/// Write everything that is remembered as lines of JSON
+///
+/// `claude-mem import` reads it again, on this machine or another. It holds what the database holds: prompts and what was
+/// recorded, so keep it as private.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  claude-mem export memory.jsonl\n  claude-mem export | gzip > memory.jsonl.gz"
+)]
+pub struct Arguments {
+    /// The file; the terminal or pipe if none is named
+    file: Option<PathBuf>,
+}
+
+/// The first line of every export.
+pub const FORMAT: &str = "claude-mem-export";
+
+pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let database = match store::open_to_read(home, 10_000) {
+        Ok(database) => database,
+        Err(StoreError::Missing) => bail!("nothing is remembered yet"),
+        Err(error) => return Err(error.into()),
+    };
+    let Some(file) = &arguments.file else {
+        let mut out = BufWriter::new(io::stdout().lock());
+        return match write(&database, &mut out) {
+            Ok(_) => Ok(ExitCode::SUCCESS),
+            // Whoever reads has read enough.
+            Err(error) if is_closed_pipe(&error) => Ok(ExitCode::SUCCESS),
+            Err(error) => Err(error),
+        };
+    };
+    let unfinished = with_suffix(file, ".tmp");
+    let written = create(&unfinished).and_then(|out| write_whole(&database, out));
+    if written.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    let count = written.with_context(|| format!("cannot write {}", file.display()))?;
+    fs::rename(&unfinished, file)?;
+    eprintln!("{count} rows written to {}.", file.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn create(path: &std::path::Path) -> anyhow::Result<File> {
+    Ok(OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?)
+}
+
+fn write_whole(database: &Connection, file: File) -> anyhow::Result<u64> {
+    let mut out = BufWriter::new(file);
+    let count = write(database, &mut out)?;
+    out.into_inner()?.sync_all()?;
+    Ok(count)
+}
+
+/// One state of the database, whatever others write meanwhile.
+fn write(database: &Connection, out: &mut impl Write) -> anyhow::Result<u64> {
+    let state = database.unchecked_transaction()?;
+    let total: i64 = rows::counts(&state)?.values().sum();
+    let head = json!({"format": FORMAT, "version": 1, "schema": SCHEMA_VERSION, "program": env!("CARGO_PKG_VERSION"),
+                      "exported_at": clock::now(), "rows": total});
+    writeln!(out, "{head}")?;
+    let mut progress = Progress::new("writing");
+    let mut count = 0;
+    for table in &TABLES {
+        let mut trouble = None;
+        rows::read(&state, table, |row| {
+            let line = json!({"table": table.name, "row": to_json(&row)});
+            trouble = writeln!(out, "{line}").err();
+            count += 1;
+            progress.tell(count, u64::try_from(total).unwrap_or_default());
+            // Ends the walk; the reason is kept beside.
+            if trouble.is_some() { Err(StoreError::Gone) } else { Ok(()) }
+        })
+        .or_else(|error| if trouble.is_some() { Ok(()) } else { Err(error) })?;
+        trouble.map_or(Ok(()), Err)?;
+    }
+    out.flush()?;
+    Ok(count)
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn to_json(row: &Row) -> Map<String, Value> {
+    let value = |value: &Sql| match value {
+        Sql::Null => Value::Null,
+        Sql::Integer(number) => json!(number),
+        Sql::Real(number) => json!(number),
+        Sql::Text(text) => json!(text),
+        Sql::Blob(bytes) => {
+            json!({"hex": bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()})
+        }
+    };
+    row.iter().map(|(name, sql)| (name.clone(), value(sql))).collect()
+}
+
+/// A row as an export has it.
+pub fn from_json(row: Map<String, Value>) -> Row {
+    let sql = |value: Value| match value {
+        Value::Null => Sql::Null,
+        Value::Bool(flag) => Sql::Integer(i64::from(flag)),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => Sql::Integer(whole),
+            None => Sql::Real(number.as_f64().unwrap_or_default()),
+        },
+        Value::String(text) => Sql::Text(text),
+        Value::Object(object) => blob(&object),
+        other => Sql::Text(other.to_string()),
+    };
+    row.into_iter().map(|(name, value)| (name, sql(value))).collect()
+}
+
+fn blob(object: &Map<String, Value>) -> Sql {
+    let hex = object.get("hex").and_then(Value::as_str).unwrap_or_default();
+    let byte = |at: usize| hex.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    Sql::Blob((0..hex.len()).step_by(2).filter_map(byte).collect())
+}

@@ -1,0 +1,293 @@
+//! The memory as an MCP server in the settings of other agents: one entry goes in or out, everything else stays.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use jsonc_parser::ParseOptions;
+use jsonc_parser::cst::{CstInputValue, CstRootNode};
+use serde::{Deserialize, Serialize};
+
+use super::Installation;
+use super::hooks::unusual_data;
+use super::programs::Programs;
+use super::record::{AgentFile, Record};
+use super::report::Report;
+use super::settings::SettingsError;
+use super::settings_file;
+use crate::config::Environment;
+
+/// An agent whose settings we know to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the words say it")]
+pub enum Agent {
+    Codex,
+    Gemini,
+    Cursor,
+    Opencode,
+}
+
+/// What our entry is called.
+const NAME: &str = "claude-mem";
+
+/// What the entry says.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// `claude-mem`.
+    pub program: &'a Path,
+    /// The data directory, if it is not the usual one.
+    pub data: Option<&'a Path>,
+}
+
+impl Agent {
+    /// Its settings for all projects of this user.
+    pub fn file(self, environment: &Environment) -> Option<PathBuf> {
+        let home = environment.user_home.as_ref()?;
+        Some(match self {
+            Self::Codex => home.join(".codex/config.toml"),
+            Self::Gemini => home.join(".gemini/settings.json"),
+            Self::Cursor => home.join(".cursor/mcp.json"),
+            Self::Opencode => {
+                let config = environment.config_dir.clone().unwrap_or_else(|| home.join(".config"));
+                config.join("opencode/opencode.json")
+            }
+        })
+    }
+
+    /// The text with our entry, and no other of ours.
+    pub fn with_entry(self, text: &str, entry: Entry<'_>) -> Result<String, SettingsError> {
+        match self {
+            Self::Codex => toml_with(text, Some(entry)),
+            Self::Gemini | Self::Cursor => json_with(text, "mcpServers", Some(json_entry(entry))),
+            Self::Opencode => json_with(text, "mcp", Some(opencode_entry(entry))),
+        }
+    }
+
+    /// The text without our entry.
+    pub fn without_entry(self, text: &str) -> Result<String, SettingsError> {
+        match self {
+            Self::Codex => toml_with(text, None),
+            Self::Gemini | Self::Cursor => json_with(text, "mcpServers", None),
+            Self::Opencode => json_with(text, "mcp", None),
+        }
+    }
+}
+
+fn text(text: impl Into<String>) -> CstInputValue {
+    CstInputValue::String(text.into())
+}
+
+fn variables(name: &str, data: Option<&Path>) -> Option<(String, CstInputValue)> {
+    let data = data?.to_string_lossy().into_owned();
+    Some((name.to_owned(), CstInputValue::Object(vec![("CLAUDE_MEM_HOME".into(), text(data))])))
+}
+
+fn json_entry(entry: Entry<'_>) -> CstInputValue {
+    let mut fields = vec![
+        ("command".to_owned(), text(entry.program.to_string_lossy())),
+        ("args".to_owned(), CstInputValue::Array(vec![text("mcp")])),
+    ];
+    fields.extend(variables("env", entry.data));
+    CstInputValue::Object(fields)
+}
+
+fn opencode_entry(entry: Entry<'_>) -> CstInputValue {
+    let command = vec![text(entry.program.to_string_lossy()), text("mcp")];
+    let mut fields = vec![
+        ("type".to_owned(), text("local")),
+        ("command".to_owned(), CstInputValue::Array(command)),
+        ("enabled".to_owned(), CstInputValue::Bool(true)),
+    ];
+    fields.extend(variables("environment", entry.data));
+    CstInputValue::Object(fields)
+}
+
+fn json_with(before: &str, section: &str, entry: Option<CstInputValue>) -> Result<String, SettingsError> {
+    let source = if before.trim().is_empty() { "{}\n" } else { before };
+    let root = CstRootNode::parse(source, &ParseOptions::default())
+        .map_err(|error| SettingsError::Shape(format!("it cannot be read: {error}")))?;
+    let shape = |what: &str| SettingsError::Shape(format!("{what} is not an object"));
+    let settings = root.object_value_or_create().ok_or_else(|| shape("it"))?;
+    let Some(entry) = entry else {
+        let Some(servers) = settings.object_value(section) else { return Ok(before.to_owned()) };
+        let Some(ours) = servers.get(NAME) else { return Ok(before.to_owned()) };
+        ours.remove();
+        if servers.properties().is_empty()
+            && let Some(empty) = settings.get(section)
+        {
+            empty.remove();
+        }
+        return Ok(root.to_string());
+    };
+    let servers =
+        settings.object_value_or_create(section).ok_or_else(|| shape(&format!("its \"{section}\"")))?;
+    match servers.get(NAME) {
+        Some(known) => known.set_value(entry),
+        None => drop(servers.append(NAME, entry)),
+    }
+    Ok(root.to_string())
+}
+
+/// TOML's tables can stand at the end of a file, whatever comes before.
+fn toml_with(before: &str, entry: Option<Entry<'_>>) -> Result<String, SettingsError> {
+    let invalid =
+        |error: toml::de::Error| SettingsError::Shape(format!("it is not valid TOML: {}", error.message()));
+    toml::from_str::<toml::Table>(before).map_err(invalid)?;
+    let header = format!("[mcp_servers.{NAME}");
+    let mut is_ours = false;
+    let mut kept = String::new();
+    for line in before.split_inclusive('\n') {
+        let start = line.trim_start();
+        if start.starts_with('[') {
+            is_ours = start.strip_prefix(&header).is_some_and(|rest| rest.starts_with([']', '.']));
+        }
+        if !is_ours {
+            kept.push_str(line);
+        }
+    }
+    if let Some(Entry { program, data }) = entry {
+        // A JSON string is a TOML string.
+        let quoted = |path: &Path| serde_json::Value::from(path.to_string_lossy()).to_string();
+        let blank = if kept.is_empty() || kept.ends_with("\n\n") { "" } else { "\n" };
+        let end = if kept.is_empty() || kept.ends_with('\n') { "" } else { "\n" };
+        kept.push_str(&format!("{end}{blank}{header}]\ncommand = {}\nargs = [\"mcp\"]\n", quoted(program)));
+        if let Some(data) = data {
+            kept.push_str(&format!("env = {{ CLAUDE_MEM_HOME = {} }}\n", quoted(data)));
+        }
+    } else if kept != before {
+        kept.truncate(kept.trim_end().len());
+        kept.push('\n');
+    }
+    let after = toml::from_str::<toml::Table>(&kept).map_err(invalid)?;
+    let has_entry = after.get("mcp_servers").is_some_and(|servers| servers.get(NAME).is_some());
+    if has_entry != entry.is_some() {
+        return Err(SettingsError::Shape(format!(
+            "its entry {NAME} is written in a way that cannot be changed here"
+        )));
+    }
+    Ok(kept)
+}
+
+impl Installation<'_> {
+    /// Writes the entry for an agent.
+    pub(super) fn agent(&mut self, agent: Agent, programs: &Programs) -> anyhow::Result<()> {
+        let file = agent.file(self.environment).context("no home directory is known")?;
+        let entry = Entry { program: &programs.main, data: unusual_data(self.home, self.environment) };
+        let before = settings_file::read(&file)?;
+        let after = agent.with_entry(before.as_deref().unwrap_or_default(), entry);
+        let after = after.with_context(|| format!("{} was left alone", file.display()))?;
+        if before.as_deref() == Some(after.as_str()) {
+            self.report.step("agent", format!("keep the entry in {}", file.display()));
+            return Ok(());
+        }
+        self.report.step("agent", format!("add the memory's tools to {}", file.display()));
+        self.really(|record| {
+            record.make_directory(file.parent().unwrap_or(Path::new("/")))?;
+            let existed = record
+                .agents
+                .iter()
+                .find(|known| known.path == file)
+                .map_or(before.is_some(), |known| known.existed);
+            settings_file::replace(&file, None, |text| agent.with_entry(text, entry))?;
+            record.agents.retain(|known| known.path != file);
+            record.agents.push(AgentFile { agent, path: file.clone(), existed });
+            Ok(())
+        })
+    }
+}
+
+/// Takes our entries out of the settings of agents.
+pub fn remove_all(record: &mut Record, report: &mut Report, is_dry: bool) {
+    for file in std::mem::take(&mut record.agents) {
+        match remove(&file, report, is_dry) {
+            Ok(()) => {}
+            Err(error) => {
+                report.problem(format!("{error:#}"));
+                record.agents.push(file);
+            }
+        }
+    }
+}
+
+fn remove(file: &AgentFile, report: &mut Report, is_dry: bool) -> anyhow::Result<()> {
+    let Some(text) = settings_file::read(&file.path)? else { return Ok(()) };
+    let without = file.agent.without_entry(&text)?;
+    if without == text {
+        return Ok(());
+    }
+    report.step("agent", format!("take the memory's tools out of {}", file.path.display()));
+    if is_dry {
+        return Ok(());
+    }
+    let is_empty = without.chars().all(|c| c.is_whitespace() || c == '{' || c == '}');
+    if is_empty && !file.existed {
+        std::fs::remove_file(&file.path)?;
+    } else {
+        settings_file::replace(&file.path, None, |text| file.agent.without_entry(text))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AGENTS: [(Agent, &str); 4] = [
+        (Agent::Codex, include_str!("../../../packaging/agents/codex.toml")),
+        (Agent::Gemini, include_str!("../../../packaging/agents/gemini.json")),
+        (Agent::Cursor, include_str!("../../../packaging/agents/cursor.json")),
+        (Agent::Opencode, include_str!("../../../packaging/agents/opencode.json")),
+    ];
+
+    fn entry(data: Option<&Path>) -> Entry<'_> {
+        Entry { program: Path::new("/path/of/claude-mem"), data }
+    }
+
+    fn meaning(agent: Agent, text: &str) -> serde_json::Value {
+        if agent == Agent::Codex {
+            return serde_json::to_value(toml::from_str::<toml::Table>(text).unwrap()).unwrap();
+        }
+        let mut value: serde_json::Value = serde_json::from_str(text).unwrap();
+        value.as_object_mut().unwrap().remove("$schema");
+        value
+    }
+
+    #[test]
+    fn what_is_documented_is_what_is_written() {
+        for (agent, documented) in AGENTS {
+            let written = agent.with_entry("", entry(None)).unwrap();
+            assert_eq!(meaning(agent, &written), meaning(agent, documented), "{agent:?}");
+        }
+    }
+
+    #[test]
+    fn everything_else_stays_and_the_entry_can_be_taken_back() {
+        let codex = "model = \"o\" # mine\n\n[mcp_servers.other]\ncommand = \"x\"\n\n[tui]\ntheme = 1\n";
+        let json = "{\n  // mine\n  \"theme\": \"dark\",\n  \"mcpServers\": {\n    \"other\": {\"command\": \"x\"}\n  }\n}\n";
+        let opencode = "{\n  \"mcp\": {\n    \"other\": {\"type\": \"local\"}\n  }\n}\n";
+        for (agent, before) in
+            [(Agent::Codex, codex), (Agent::Gemini, json), (Agent::Cursor, json), (Agent::Opencode, opencode)]
+        {
+            let with = agent.with_entry(before, entry(Some(Path::new("/my data")))).unwrap();
+            assert!(with.contains("/path/of/claude-mem") && with.contains("/my data"), "{with}");
+            let again = agent.with_entry(&with, entry(None)).unwrap();
+            assert!(!again.contains("/my data"), "{again}");
+            assert_eq!(agent.with_entry(&again, entry(None)).unwrap(), again, "twice is once");
+            assert_eq!(agent.without_entry(&with).unwrap(), before, "{agent:?}");
+            assert_eq!(agent.without_entry(before).unwrap(), before);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_alone() {
+        for (agent, text) in [
+            (Agent::Codex, "model = "),
+            (Agent::Codex, "mcp_servers = { claude-mem = { command = \"x\" } }\n"),
+            (Agent::Gemini, "{\"mcpServers\": "),
+            (Agent::Cursor, "[]"),
+            (Agent::Opencode, "{\"mcp\": 7}"),
+        ] {
+            assert!(agent.with_entry(text, entry(None)).is_err(), "{agent:?} {text}");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! `claude-mem mcp`: the memory as tools, on stdin and stdout.
+
+use std::process::ExitCode;
+
+use crate::config::Environment;
+use crate::mcp;
+use crate::paths::Home;
+
+/// Serve the memory as tools to Claude Code and other agents (MCP, on stdin and stdout)
+///
+/// An agent starts this itself, and ends it by closing its input.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  claude mcp add --scope user claude-mem -- claude-mem mcp\n  \
+    claude-mem mcp --tools search,timeline,get")]
+pub struct Arguments {
+    /// Only these tools, with commas between
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = mcp::TOOLS)]
+    tools: Vec<String>,
+}
+
+pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    mcp::run(home, environment, &arguments.tools)?;
+    Ok(ExitCode::SUCCESS)
+}

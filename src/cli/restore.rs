@@ -1,0 +1,105 @@
+//! `claude-mem restore`: a backup takes the place of the database.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use serde_json::json;
+
+use super::progress::is_agreed;
+use super::{backup as listing, service};
+use crate::config::Environment;
+use crate::context::age;
+use crate::paths::Home;
+use crate::store::backup::{self, Checked};
+use crate::store::restore::{self, Kept};
+use crate::worker::clock;
+use crate::worker::lock::Lock;
+
+/// Put a backup in the place of the database
+///
+/// What is there now is backed up first. The service is stopped meanwhile; hooks go on recording, and nothing of theirs is
+/// lost.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  claude-mem restore --list\n  claude-mem restore\n  claude-mem restore ~/.claude-mem/backups/daily-20260921T141320123Z.db"
+)]
+pub struct Arguments {
+    /// The backup; the newest good one if none is named
+    file: Option<PathBuf>,
+    /// List the backups that are there
+    #[arg(long)]
+    list: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if arguments.list {
+        return listing::list(home, arguments.json);
+    }
+    let (file, checked) = choose(home, arguments.file.as_deref())?;
+    if !is_agreed(&question(&file, &checked), arguments.yes)? {
+        println!("Nothing was changed.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let way = service::way(home);
+    let was_running = service::stop_quietly(home, environment, way)?;
+    let restored = with_lock(home, || Ok(restore::restore(home, &file, clock::now())?));
+    // Whatever happened, who had a service has one.
+    let started = if was_running { service::start_quietly(home, environment, way).map(drop) } else { Ok(()) };
+    let kept = restored?;
+    started?;
+    if arguments.json {
+        println!("{:#}", json!({"restored": file, "rows": checked.rows, "kept": kept.path()}));
+    } else {
+        println!("Restored from {}.", file.display());
+        match kept {
+            Kept::Nothing => {}
+            Kept::Backup(path) => println!("What was there before is in {}.", path.display()),
+            Kept::Damaged(path) => {
+                println!("What was there before was damaged, and is in {}.", path.display())
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn choose(home: &Home, named: Option<&Path>) -> anyhow::Result<(PathBuf, Checked)> {
+    let Some(file) = named else {
+        let (copy, checked, _) = backup::newest_good(&home.backups())
+            .context("there is no good backup; `claude-mem backup --list`")?;
+        return Ok((copy.path, checked));
+    };
+    if !file.is_file() {
+        bail!("{} is not a file", file.display());
+    }
+    let checked = backup::open(file)
+        .and_then(|database| backup::check(&database))
+        .with_context(|| format!("{} cannot be used", file.display()))?;
+    Ok((std::path::absolute(file)?, checked))
+}
+
+fn question(file: &Path, checked: &Checked) -> String {
+    let rows = |table| checked.rows.get(table).copied().unwrap_or_default();
+    let made =
+        backup::list(file.parent().unwrap_or(Path::new("/"))).into_iter().find(|copy| copy.path == file);
+    let age = made.map_or(String::new(), |copy| format!("{}, ", age::ago(copy.made_at, clock::now())));
+    format!(
+        "{} ({age}{} observations in {} sessions) takes the place of the database. Go on?",
+        file.display(),
+        rows("observations"),
+        rows("sessions")
+    )
+}
+
+/// No worker runs meanwhile.
+fn with_lock<T>(home: &Home, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    home.prepare()?;
+    let _lock = Lock::take(home)?;
+    work()
+}

@@ -1,0 +1,146 @@
+//! `claude-mem stats`: what the memory cost, and what it saved.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use serde_json::{Value, json};
+
+use super::progress::bar;
+use super::style::{Style, width};
+use crate::config::{Config, Environment};
+use crate::model::Millis;
+use crate::paths::Home;
+use crate::store::log::spent_since;
+use crate::store::statistics::{self, Statistics, Sums};
+use crate::store::{self, StoreError};
+use crate::worker::clock;
+
+/// Show what the memory cost, and what it saved
+///
+/// Tokens and money of the models, observations, and how much smaller they are than what they were made of, by day and by
+/// model.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  claude-mem stats\n  claude-mem stats --days 90 --json")]
+pub struct Arguments {
+    /// So many days, today included
+    #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=3650))]
+    days: u16,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const DAY: Millis = 24 * 60 * 60_000;
+
+pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let config = Config::load(&home.config(), environment)?;
+    let database = match store::open_to_read(home, 5000) {
+        Ok(database) => database,
+        Err(StoreError::Missing) => bail!("nothing is remembered yet"),
+        Err(error) => return Err(error.into()),
+    };
+    let today = clock::day_start(clock::now());
+    // Noon is in the right day whatever the clocks do in spring.
+    let since = clock::day_start(today + DAY / 2 - Millis::from(arguments.days - 1) * DAY);
+    let statistics = statistics::read(&database, since, day_of)?;
+    let money = (spent_since(&database, today)?, config.cost.max_usd_per_day);
+    if arguments.json {
+        println!("{:#}", as_json(&statistics, money));
+    } else {
+        print(&statistics, money, Style::of_stdout());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The day of the user's calendar.
+fn day_of(at: Millis) -> String {
+    let time = jiff::Timestamp::from_millisecond(at).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d").to_string()
+}
+
+fn as_json(statistics: &Statistics, (spent, ceiling): (f64, f64)) -> Value {
+    let with_ratio = |sums: &Sums| {
+        let mut value = json!(sums);
+        value["compression_ratio"] = json!(sums.ratio());
+        value
+    };
+    let named = |name: &str, entries: &std::collections::BTreeMap<String, Sums>| -> Vec<Value> {
+        let entry = |(key, sums): (&String, &Sums)| {
+            let mut value = with_ratio(sums);
+            value[name] = json!(key);
+            value
+        };
+        entries.iter().map(entry).collect()
+    };
+    json!({
+        "days": named("day", &statistics.days),
+        "models": named("model", &statistics.models),
+        "total": with_ratio(&statistics.total),
+        "contexts": statistics.contexts,
+        "context_tokens": statistics.context_tokens,
+        "cost_usd_today": spent,
+        "max_usd_per_day": ceiling,
+    })
+}
+
+/// What stands beside the bars.
+const BESIDE: usize = 58;
+
+fn print(statistics: &Statistics, (spent, ceiling): (f64, f64), style: Style) {
+    let most = |entries: &std::collections::BTreeMap<String, Sums>| {
+        entries.values().map(weight).max().unwrap_or_default()
+    };
+    let room = width().saturating_sub(BESIDE).clamp(4, 30);
+    let heading =
+        format!("{:<12} {:>6} {:>9} {:>8} {:>9}  {:>6}", "", "obs.", "tokens in", "out", "cost", "ratio");
+    let line = |name: &str, sums: &Sums, most: u64| {
+        let name: String = name.chars().take(28).collect();
+        println!("{name:<12} {}  {}", figures(sums), style.faint(bar(weight(sums), most, room).trim_end()));
+    };
+    println!("{}", style.strong(&heading));
+    for (day, sums) in &statistics.days {
+        line(day, sums, most(&statistics.days));
+    }
+    if statistics.days.is_empty() {
+        println!("nothing in these days");
+    }
+    println!("{:<12} {}", "all", figures(&statistics.total));
+    if !statistics.models.is_empty() {
+        println!("\n{}", style.strong("by model"));
+        for (model, sums) in &statistics.models {
+            let calls = if sums.calls > 0 { format!(", {} calls", sums.calls) } else { String::new() };
+            println!("{model}{calls}");
+            line("", sums, most(&statistics.models));
+        }
+    }
+    println!(
+        "\ncontext       {} sessions were given {} tokens",
+        statistics.contexts, statistics.context_tokens
+    );
+    println!("today         ${spent:.4} of ${ceiling:.2} (cost.max_usd_per_day)");
+}
+
+fn figures(sums: &Sums) -> String {
+    let ratio = sums.ratio().map_or("–".into(), |ratio| format!("{ratio:.1}:1"));
+    format!(
+        "{:>6} {:>9} {:>8} {:>9}  {ratio:>6}",
+        sums.observations,
+        short(sums.tokens_in),
+        short(sums.tokens_out),
+        format!("${:.4}", sums.cost_usd)
+    )
+}
+
+/// What a bar shows: tokens, or observations where the rules did the work.
+fn weight(sums: &Sums) -> u64 {
+    let tokens = u64::try_from(sums.tokens_in + sums.tokens_out).unwrap_or_default();
+    tokens.max(u64::try_from(sums.observations).unwrap_or_default())
+}
+
+fn short(count: i64) -> String {
+    match count {
+        0..10_000 => count.to_string(),
+        10_000..10_000_000 => format!("{:.1}k", count as f64 / 1e3),
+        _ => format!("{:.1}M", count as f64 / 1e6),
+    }
+}

@@ -1,0 +1,215 @@
+//! What a turn's edits did to functions and types: each edit's file before and after, compared.
+//!
+//! Pure: the texts are in the events. Names and signatures are code, and may hold a secret like any other text.
+
+use super::local::place::Place;
+use super::turn::{Turn, TurnEvent};
+use crate::model::{FunctionChange, ObservationDraft};
+use crate::privacy::redact::Redactor;
+use crate::symbols::{self, SymbolChange};
+
+/// More changes than this in one edit are a file that was generated or moved here, and say nothing one by one.
+const MOST_OF_AN_EDIT: usize = 200;
+
+/// The most names that an observation carries.
+const MOST_NAMES: usize = 40;
+
+/// What one event did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edited {
+    /// The event.
+    pub event: i64,
+    /// What it did, in the order of the file.
+    pub changes: Vec<FunctionChange>,
+}
+
+/// What each of the turn's edits did. A file that does not parse, is too large or of another language is left out, and
+/// so is an edit that failed.
+pub fn changed(turn: &Turn) -> Vec<Edited> {
+    let redactor = Redactor::new();
+    let edits = turn.events.iter().filter(|event| !event.failed);
+    edits.filter_map(|event| edited(turn, event, &redactor)).collect()
+}
+
+fn edited(turn: &Turn, event: &TurnEvent, redactor: &Redactor) -> Option<Edited> {
+    let file = symbols::file_change(event.tool_name.as_deref()?, &event.payload)?;
+    let mut found = symbols::changes(file.language?, file.before.as_deref(), &file.after)?;
+    found.truncate(MOST_OF_AN_EDIT);
+    let place = Place { root: turn.project_path.as_deref(), cwd: event.cwd.as_deref() };
+    let file_path = redactor.redact(&place.relative(&file.path)).into_string();
+    let changes: Vec<_> =
+        found.into_iter().map(|change| function_change(&file_path, change, redactor)).collect();
+    (!changes.is_empty()).then_some(Edited { event: event.id, changes })
+}
+
+fn function_change(file_path: &str, found: SymbolChange, redactor: &Redactor) -> FunctionChange {
+    let clean = |text: &str| redactor.redact(text).into_string();
+    let SymbolChange { symbol, change, renamed_from } = found;
+    FunctionChange {
+        file_path: file_path.to_owned(),
+        qualified_name: clean(&symbol.qualified_name),
+        kind: symbol.kind.as_str().to_owned(),
+        signature: clean(&symbol.signature),
+        line_start: symbol.line_start,
+        line_end: symbol.line_end,
+        body_hash: format!("{:016x}", symbol.body_hash),
+        change,
+        renamed_from: renamed_from.as_deref().map(clean),
+    }
+}
+
+/// Puts the names of what was changed into an observation of these events. What was found by comparing counts more than
+/// what was guessed, which stays only where it tells of something else. `alone`: nothing else was observed of them.
+pub fn name(draft: &mut ObservationDraft, sources: &[i64], edited: &[Edited], alone: bool) {
+    let is_told = |change: &&FunctionChange| {
+        (alone && draft.files_modified.is_empty())
+            || draft.files_modified.iter().any(|told| is_same_file(told, &change.file_path))
+    };
+    let of_sources = edited.iter().filter(|edited| sources.contains(&edited.event));
+    let mut names: Vec<String> = Vec::new();
+    for change in of_sources.flat_map(|edited| &edited.changes).filter(is_told) {
+        if !names.contains(&change.qualified_name) {
+            names.push(change.qualified_name.clone());
+        }
+    }
+    if names.is_empty() {
+        return;
+    }
+    let guessed = std::mem::take(&mut draft.functions_changed);
+    let is_known = |guess: &String| names.iter().any(|name| own_name(name) == own_name(guess));
+    let others: Vec<_> = guessed.into_iter().filter(|guess| !is_known(guess)).collect();
+    names.extend(others);
+    names.truncate(MOST_NAMES);
+    draft.functions_changed = names;
+}
+
+/// A model may tell more or less of a path than is stored.
+fn is_same_file(one: &str, other: &str) -> bool {
+    let ends = |long: &str, short: &str| {
+        long.strip_suffix(short).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+    };
+    ends(one, other) || ends(other, one)
+}
+
+/// `get` of `Cache::get`, `Cache.get()` or `get(key)`.
+fn own_name(name: &str) -> &str {
+    let name = name.split('(').next().unwrap_or(name);
+    name.rsplit([':', '.', '#']).next().unwrap_or(name).trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::CodeChange;
+
+    fn edit(id: i64, path: &str, before: Option<&str>, after: &str) -> TurnEvent {
+        let kind = if before.is_some() { "update" } else { "create" };
+        let response = json!({"type": kind, "filePath": path, "originalFile": before, "content": after});
+        TurnEvent {
+            id,
+            tool_name: Some("Write".into()),
+            payload: json!({"tool_input": {"file_path": path}, "tool_response": response}).to_string(),
+            cwd: Some("/p".into()),
+            ..TurnEvent::default()
+        }
+    }
+
+    fn turn(events: Vec<TurnEvent>) -> Turn {
+        Turn { project_path: Some("/p".into()), events, ..Turn::default() }
+    }
+
+    fn told(edited: &[Edited]) -> Vec<String> {
+        let line = |edited: &Edited, change: &FunctionChange| {
+            let from = change.renamed_from.as_deref().map(|name| format!(" from {name}")).unwrap_or_default();
+            format!(
+                "{} {} {} {}{from}",
+                edited.event,
+                change.change.as_str(),
+                change.file_path,
+                change.qualified_name
+            )
+        };
+        edited.iter().flat_map(|one| one.changes.iter().map(move |change| line(one, change))).collect()
+    }
+
+    #[test]
+    fn each_edit_tells_what_it_made_changed_renamed_and_took_away() {
+        let before = "fn one() { a(); }\nfn two() { b(); }\nfn three(x: u8) { c(x); d(); }\n";
+        let after = "fn one() { z(); }\nfn four() { w(); }\nfn drei(x: u8) { c(x); d(); }\n";
+        let events = vec![
+            edit(1, "/p/src/lib.rs", Some(before), after),
+            edit(2, "/p/app.py", None, "def greet(name):\n    return name\n"),
+        ];
+        assert_eq!(
+            told(&changed(&turn(events))),
+            [
+                "1 modified src/lib.rs one",
+                "1 deleted src/lib.rs two",
+                "1 new src/lib.rs four",
+                "1 modified src/lib.rs drei from three",
+                "2 new app.py greet",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out() {
+        let large = format!("fn f() {{}}\n{}", "// x\n".repeat(300_000));
+        let mut failed = edit(5, "/p/a.rs", None, "fn f() {}");
+        failed.failed = true;
+        let events = vec![
+            edit(1, "/p/README.md", None, "# Title"),
+            edit(2, "/p/a.rs", None, "fn broken( {{{ )"),
+            edit(3, "/p/b.rs", None, &large),
+            edit(4, "/p/c.rs", Some("fn same() {}\n"), "fn same() {}\n\n"),
+            failed,
+        ];
+        assert_eq!(changed(&turn(events)), []);
+    }
+
+    #[test]
+    fn a_secret_in_a_declaration_is_not_kept() {
+        let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+        let code = format!("def connect(token=\"{secret}\"):\n    pass\n");
+        let found = changed(&turn(vec![edit(1, "/p/a.py", None, &code)]));
+        let signature = &found[0].changes[0].signature;
+        assert!(signature.starts_with("def connect(token=") && !signature.contains(secret), "{signature}");
+    }
+
+    #[test]
+    fn an_observation_names_what_was_found_and_keeps_a_guess_about_something_else() {
+        let change = |file: &str, name: &str| FunctionChange {
+            file_path: file.into(),
+            qualified_name: name.into(),
+            kind: "function".into(),
+            signature: String::new(),
+            line_start: 1,
+            line_end: 2,
+            body_hash: String::new(),
+            change: CodeChange::Modified,
+            renamed_from: None,
+        };
+        let edited = [
+            Edited { event: 1, changes: vec![change("src/cache.rs", "Cache::get"), change("src/b.rs", "b")] },
+            Edited { event: 2, changes: vec![change("src/cache.rs", "Cache::put")] },
+        ];
+        let mut draft = ObservationDraft {
+            files_modified: vec!["/p/src/cache.rs".into()],
+            functions_changed: vec!["get()".into(), "deploy".into()],
+            ..ObservationDraft::default()
+        };
+        name(&mut draft, &[1], &edited, false);
+        assert_eq!(draft.functions_changed, ["Cache::get", "deploy"]);
+        let mut untouched =
+            ObservationDraft { functions_changed: vec!["x".into()], ..ObservationDraft::default() };
+        name(&mut untouched, &[9], &edited, true);
+        assert_eq!(untouched.functions_changed, ["x"]);
+        let mut about_no_file = ObservationDraft::default();
+        name(&mut about_no_file, &[1, 2], &edited, false);
+        assert_eq!(about_no_file.functions_changed, Vec::<String>::new(), "another may tell of the edits");
+        name(&mut about_no_file, &[1, 2], &edited, true);
+        assert_eq!(about_no_file.functions_changed, ["Cache::get", "b", "Cache::put"]);
+    }
+}

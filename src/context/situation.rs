@@ -1,0 +1,155 @@
+//! Where a project stands now, as far as it can be known: what is relevant follows from it.
+
+use super::words::telling;
+use crate::store::RecentSession;
+
+/// What the repository says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Situation {
+    /// The branch that is checked out.
+    pub branch: Option<String>,
+    /// Files that differ from the last commit.
+    pub changed_files: Vec<String>,
+    /// Files of the last commits.
+    pub committed_files: Vec<String>,
+    /// What the last commits are called, newest first.
+    pub commits: Vec<String>,
+}
+
+/// What to look for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Question {
+    /// Words, the most telling first.
+    pub words: Vec<String>,
+    /// Files at hand.
+    pub files: Vec<String>,
+}
+
+/// More words than this make search slow and no better.
+const MOST_WORDS: usize = 14;
+const MOST_FILES: usize = 40;
+
+/// Parts of a branch's name that say what kind of branch it is, not what it is about.
+const KINDS_OF_BRANCH: [&str; 15] = [
+    "main", "master", "develop", "dev", "trunk", "head", "feature", "feat", "fix", "bugfix", "hotfix",
+    "chore", "release", "wip", "branch",
+];
+
+/// Whether work on a branch of this name is work on something in particular.
+pub fn is_topic(branch: &str) -> bool {
+    !topic_words(branch).is_empty()
+}
+
+fn topic_words(branch: &str) -> Vec<String> {
+    let words = telling(&branch.replace(['_', '-', '/'], " "));
+    words.into_iter().filter(|word| !KINDS_OF_BRANCH.contains(&word.as_str())).collect()
+}
+
+impl Question {
+    /// What the situation asks for. `sessions` are the latest of the project, newest first.
+    pub fn of(situation: &Situation, sessions: &[RecentSession]) -> Self {
+        let mut question = Self::default();
+        question.add(situation.branch.as_deref().map(topic_words).unwrap_or_default(), 4);
+        for session in before_now(situation, sessions) {
+            question.add(telling(session.next_steps.as_deref().unwrap_or_default()), 6);
+            question.add(telling(session.request.as_deref().unwrap_or_default()), 5);
+        }
+        for subject in situation.commits.iter().take(2) {
+            question.add(telling(subject), 3);
+        }
+        for file in situation.changed_files.iter().take(3) {
+            question.add(telling(stem(file)), 2);
+        }
+        let files = situation.changed_files.iter().chain(&situation.committed_files).take(MOST_FILES);
+        question.files = files.cloned().collect();
+        question
+    }
+
+    fn add(&mut self, words: Vec<String>, most: usize) {
+        let mut added = 0;
+        for word in words {
+            if added < most && self.words.len() < MOST_WORDS && !self.words.contains(&word) {
+                self.words.push(word);
+                added += 1;
+            }
+        }
+    }
+
+    /// The words as a text to search with.
+    pub fn text(&self) -> String {
+        self.words.join(" ")
+    }
+}
+
+/// The session whose work goes on: the last one, and the last one of this branch if that is another.
+fn before_now<'a>(
+    situation: &'a Situation,
+    sessions: &'a [RecentSession],
+) -> impl Iterator<Item = &'a RecentSession> {
+    let of_branch = continued(situation, sessions);
+    of_branch
+        .into_iter()
+        .chain(sessions.first().filter(move |last| of_branch.is_none_or(|it| it.id != last.id)))
+}
+
+/// The last session of the branch that is checked out, if that is about something in particular.
+pub fn continued<'a>(situation: &Situation, sessions: &'a [RecentSession]) -> Option<&'a RecentSession> {
+    let branch = situation.branch.as_deref().filter(|branch| is_topic(branch))?;
+    sessions.iter().find(|session| session.branch.as_deref() == Some(branch))
+}
+
+/// A file's name without folders and ending.
+pub fn stem(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.split_once('.').map_or(name, |(stem, _)| if stem.is_empty() { name } else { stem })
+}
+
+/// Whether two paths may be the same file: the shorter one is the end of the longer.
+pub fn is_same_file(one: &str, other: &str) -> bool {
+    let (long, short) = if one.len() >= other.len() { (one, other) } else { (other, one) };
+    let short = short.trim_start_matches("./");
+    !short.is_empty()
+        && long
+            .strip_suffix(short)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('/') || short.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_branch_speaks_by_what_it_is_about() {
+        assert_eq!(topic_words("feature/login-rate_limit"), ["login", "rate", "limit"]);
+        assert!(!is_topic("main") && !is_topic("release/2026.1") && is_topic("fix/upload-retry"));
+    }
+
+    #[test]
+    fn the_session_of_the_branch_comes_before_the_last_one() {
+        let session = |id: &str, branch: &str, next: &str| RecentSession {
+            id: id.into(),
+            branch: Some(branch.into()),
+            started_at: 0,
+            last_activity_at: 0,
+            status: "completed".into(),
+            request: None,
+            completed: None,
+            next_steps: Some(next.into()),
+        };
+        let sessions =
+            [session("b", "main", "write the changelog"), session("a", "fix/retry", "limit the attempts")];
+        let situation = Situation { branch: Some("fix/retry".into()), ..Situation::default() };
+        assert_eq!(
+            Question::of(&situation, &sessions).words,
+            ["retry", "limit", "attempts", "write", "changelog"]
+        );
+    }
+
+    #[test]
+    fn files_are_the_same_by_their_ends() {
+        assert!(is_same_file("/w/src/a.rs", "src/a.rs"));
+        assert!(is_same_file("a.rs", "/w/src/a.rs"));
+        assert!(!is_same_file("/w/src/ba.rs", "a.rs"));
+        assert!(!is_same_file("", "a.rs"));
+    }
+}

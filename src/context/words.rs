@@ -1,0 +1,152 @@
+//! Words of a text, as far as a context needs them: to see what two texts have in common.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Words that say nothing about what a text is about, in order.
+#[rustfmt::skip]
+const EMPTY: [&str; 119] = [
+    "about", "add", "added", "after", "again", "all", "also", "and", "any", "are", "avec", "been",
+    "before", "being", "but", "can", "con", "could", "dans", "das", "del", "dem", "den", "der", "des",
+    "did", "die", "does", "doing", "done", "each", "ein", "eine", "est", "for", "from", "für", "get",
+    "got", "had", "has", "have", "her", "here", "his", "how", "into", "ist", "its", "just", "las", "les",
+    "let", "los", "made", "make", "mit", "more", "most", "need", "needs", "nicht", "not", "now", "off",
+    "one", "only", "other", "our", "out", "over", "para", "per", "please", "por", "pour", "que", "qui",
+    "same", "see", "should", "some", "still", "than", "that", "the", "their", "them", "then", "there",
+    "they", "this", "two", "una", "und", "under", "une", "use", "used", "using", "very", "via", "von",
+    "want", "wanted", "wants", "was", "were", "what", "when", "where", "which", "who", "why", "will",
+    "with", "would", "you", "your",
+];
+
+/// The words that tell something, lower case. Scripts without blanks are taken by pairs of characters.
+pub fn telling(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    each_telling(text, |word| found.push(word.to_owned()));
+    found
+}
+
+fn each_telling(text: &str, mut tell: impl FnMut(&str)) {
+    let mut word = String::new();
+    for run in text.split(|c: char| !c.is_alphanumeric() && c != '_') {
+        if run.chars().any(is_unspaced) {
+            let seconds = run.char_indices().skip(1);
+            run.char_indices()
+                .zip(seconds)
+                .for_each(|((at, _), (next, c))| tell(&run[at..next + c.len_utf8()]));
+            continue;
+        }
+        word.clear();
+        word.extend(run.trim_matches('_').chars().flat_map(char::to_lowercase));
+        let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+        if word.chars().nth(2).is_some() && !is_number && EMPTY.binary_search(&word.as_str()).is_err() {
+            tell(&word);
+        }
+    }
+}
+
+fn is_unspaced(character: char) -> bool {
+    matches!(character, '\u{0e00}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}'
+        | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}')
+}
+
+/// The words of a text, to compare it with others: their hashes in order, because hundreds of texts are compared while
+/// somebody waits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WordSet(Vec<u64>);
+
+impl WordSet {
+    /// The words of some texts together.
+    pub fn of(texts: &[&str]) -> Self {
+        let mut hashes = Vec::new();
+        texts.iter().for_each(|text| each_telling(text, |word| hashes.push(xxh3_64(word.as_bytes()))));
+        hashes.sort_unstable();
+        hashes.dedup();
+        Self(hashes)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a word, in lower case, is among them.
+    pub fn has(&self, word: &str) -> bool {
+        self.0.binary_search(&xxh3_64(word.as_bytes())).is_ok()
+    }
+
+    fn in_common(&self, other: &Self) -> usize {
+        let (mut at, mut common) = (0, 0);
+        for hash in &self.0 {
+            while other.0.get(at).is_some_and(|known| known < hash) {
+                at += 1;
+            }
+            common += usize::from(other.0.get(at) == Some(hash));
+        }
+        common
+    }
+
+    /// The share of both sets' words that they have in common.
+    pub fn alike(&self, other: &Self) -> f64 {
+        let common = self.in_common(other);
+        let all = self.len() + other.len() - common;
+        if all == 0 { 1.0 } else { common as f64 / all as f64 }
+    }
+}
+
+/// What was said so far, so that nothing is said twice.
+#[derive(Debug, Default)]
+pub struct Said(Vec<WordSet>);
+
+/// A text of so few words is not taken for another one's repetition.
+const FEW_WORDS: usize = 4;
+
+impl Said {
+    /// Notes a text.
+    pub fn note(&mut self, text: &str) {
+        self.0.push(WordSet::of(&[text]));
+    }
+
+    /// Whether a text adds next to nothing to what was said.
+    pub fn has(&self, words: &WordSet) -> bool {
+        self.0.iter().any(|said| {
+            let is_part = words.len() > FEW_WORDS && words.len() <= said.len();
+            words.alike(said) > 0.7 || (is_part && words.in_common(said) as f64 > 0.85 * words.len() as f64)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_empty_words_are_in_order() {
+        assert!(EMPTY.is_sorted());
+    }
+
+    #[test]
+    fn words_that_tell_are_found_in_any_script() {
+        assert_eq!(
+            telling("Please fix the `parse_date` of src/dates.rs, 42"),
+            ["fix", "parse_date", "src", "dates"]
+        );
+        assert_eq!(telling("连接池"), ["连接", "接池"]);
+        assert!(telling("the of to 12").is_empty());
+    }
+
+    #[test]
+    fn a_repetition_is_known_and_a_longer_text_is_none() {
+        let mut said = Said::default();
+        said.note("Retry uploads three times with exponential backoff");
+        let has = |text: &str| said.has(&WordSet::of(&[text]));
+        assert!(has("retry the uploads three times, with exponential backoff."));
+        assert!(!has(
+            "Retry uploads three times with exponential backoff, because the storage answers 503 under load in the evening"
+        ));
+        assert!(!has("Rename the upload client"));
+    }
+}

@@ -1,0 +1,248 @@
+//! What is going on in a repository, by asking git: what differs from the last commit, and what the last commits were.
+//!
+//! The worker and the command line ask; the hook starts nothing. The client itself asks git the same when a session starts,
+//! so nothing is run here that the user has not let run already. Nobody waits long for an answer: one that comes late
+//! serves the next session.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, SystemTime};
+
+use crate::context::Situation;
+
+/// What was seen of repositories.
+#[derive(Debug, Default)]
+pub struct Repositories {
+    known: Mutex<HashMap<PathBuf, Known>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    situation: Situation,
+    /// When the commits were read.
+    head: Option<Head>,
+    is_asked: bool,
+}
+
+/// The length and the age of the file that grows with every commit and every checkout.
+type Head = (u64, SystemTime);
+
+/// An answer that has not come after this never will.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// More than this of an answer is not read.
+const MOST_BYTES: u64 = 256 << 10;
+const MOST_FILES: usize = 60;
+const COMMITS: &str = "3";
+/// A worker that has seen more repositories than this forgets them.
+const MOST_KNOWN: usize = 256;
+
+impl Repositories {
+    /// How the worktree at `root` stands. Waits for git no longer than `patience`; then what was seen the last time counts.
+    pub fn look(self: &Arc<Self>, root: &Path, patience: Duration) -> Situation {
+        let (answer, answered) = mpsc::channel();
+        if !self.begin(root) {
+            return self.last_seen(root);
+        }
+        let (repositories, asked) = (Arc::clone(self), root.to_owned());
+        let asking = std::thread::Builder::new().name("git".into()).spawn(move || {
+            let head = head_of(&asked);
+            let situation = ask(&asked, repositories.commits_at(&asked, head));
+            repositories.end(asked, situation.clone(), head);
+            let _ = answer.send(situation);
+        });
+        match asking {
+            Ok(_) => answered.recv_timeout(patience).unwrap_or_else(|_| self.last_seen(root)),
+            Err(_) => {
+                self.end(root.to_owned(), Situation::default(), None);
+                Situation::default()
+            }
+        }
+    }
+
+    /// True if nobody is asking already.
+    fn begin(&self, root: &Path) -> bool {
+        let mut known = self.known();
+        if known.len() >= MOST_KNOWN && !known.contains_key(root) {
+            known.retain(|_, known| known.is_asked);
+        }
+        !std::mem::replace(&mut known.entry(root.to_owned()).or_default().is_asked, true)
+    }
+
+    fn end(&self, root: PathBuf, situation: Situation, head: Option<Head>) {
+        self.known().insert(root, Known { situation, head, is_asked: false });
+    }
+
+    /// What is known, if there were no commits since.
+    fn commits_at(&self, root: &Path, head: Option<Head>) -> Option<Situation> {
+        let known = self.known();
+        let known = known.get(root).filter(|known| head.is_some() && known.head == head)?;
+        Some(known.situation.clone())
+    }
+
+    fn last_seen(&self, root: &Path) -> Situation {
+        self.known().get(root).map(|known| known.situation.clone()).unwrap_or_default()
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<PathBuf, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn head_of(root: &Path) -> Option<Head> {
+    let meta = std::fs::metadata(root.join(".git/logs/HEAD")).ok()?;
+    Some((meta.len(), meta.modified().ok()?))
+}
+
+/// Asks git what has changed, and for the last commits unless they are known, side by side.
+fn ask(root: &Path, known: Option<Situation>) -> Situation {
+    let status = [
+        "status",
+        "--porcelain=v1",
+        "-z",
+        "--untracked-files=normal",
+        "--no-renames",
+        "--ignore-submodules=all",
+    ];
+    let status = git(root, &status);
+    let log = ["log", "-n", COMMITS, "--format=%x00%s", "--name-only", "--no-renames", "--no-ext-diff"];
+    let log = known.is_none().then(|| git(root, &log)).flatten();
+    let changed_files = changed(&answer_of(status));
+    // The branch is read from a file, by whoever needs it.
+    match known {
+        Some(known) => Situation { changed_files, ..known },
+        None => {
+            let (commits, committed_files) = committed(&answer_of(log));
+            Situation { branch: None, changed_files, committed_files, commits }
+        }
+    }
+}
+
+fn git(root: &Path, arguments: &[&str]) -> Option<Child> {
+    Command::new("git")
+        .arg("--no-optional-locks")
+        .args(["-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "log.showSignature=false"])
+        .args(arguments)
+        .current_dir(root)
+        .env("CLAUDE_MEM_INTERNAL", "1")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()
+}
+
+/// What a child prints; it is ended if it takes too long or prints too much.
+fn answer_of(child: Option<Child>) -> String {
+    let Some(mut child) = child else { return String::new() };
+    let Some(stdout) = child.stdout.take() else { return String::new() };
+    let (read, reading) = mpsc::channel();
+    let reader = std::thread::Builder::new().name("git output".into()).spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = stdout.take(MOST_BYTES).read_to_end(&mut bytes);
+        let _ = read.send(bytes);
+    });
+    let bytes = reader.ok().and_then(|_| reading.recv_timeout(PATIENCE).ok());
+    let is_complete = bytes.as_ref().is_some_and(|bytes| (bytes.len() as u64) < MOST_BYTES);
+    if !is_complete {
+        let _ = child.kill();
+    }
+    let _ = child.wait();
+    String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
+}
+
+/// The paths of `git status -z`: two letters, a blank, a path.
+fn changed(status: &str) -> Vec<String> {
+    let paths = status.split('\0').filter_map(|entry| entry.get(3..));
+    paths
+        .filter(|path| !path.is_empty() && !path.ends_with('/'))
+        .take(MOST_FILES)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The subjects and the files of commits, each beginning with a NUL.
+fn committed(log: &str) -> (Vec<String>, Vec<String>) {
+    let (mut subjects, mut files) = (Vec::new(), Vec::new());
+    for commit in log.split('\0').filter(|commit| !commit.trim().is_empty()) {
+        let mut lines = commit.lines().filter(|line| !line.is_empty());
+        subjects.extend(lines.next().map(str::to_owned));
+        for file in lines.map(str::to_owned) {
+            if files.len() < MOST_FILES && !files.contains(&file) {
+                files.push(file);
+            }
+        }
+    }
+    (subjects, files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(root: &Path, arguments: &[&str]) {
+        let output = Command::new("git")
+            .args(["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"])
+            .args(arguments)
+            .current_dir(root)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    #[test]
+    fn changes_and_commits_of_a_real_repository_are_seen() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        run(root, &["init", "-q"]);
+        std::fs::create_dir(root.join("src")).unwrap();
+        for (file, subject) in [("src/old file.rs", "Begin"), ("src/für.rs", "Add the parser")] {
+            std::fs::write(root.join(file), "text").unwrap();
+            run(root, &["add", "."]);
+            run(root, &["commit", "-q", "-m", subject]);
+        }
+        std::fs::write(root.join("src/old file.rs"), "other text").unwrap();
+        std::fs::write(root.join("new.rs"), "text").unwrap();
+        std::fs::write(root.join("staged.rs"), "text").unwrap();
+        run(root, &["add", "staged.rs"]);
+        let repositories = Arc::new(Repositories::default());
+        let seen = repositories.look(root, PATIENCE);
+        assert_eq!(seen.commits, ["Add the parser", "Begin"]);
+        assert_eq!(seen.committed_files, ["src/für.rs", "src/old file.rs"]);
+        let mut changed = seen.changed_files;
+        changed.sort();
+        assert_eq!(changed, ["new.rs", "src/old file.rs", "staged.rs"]);
+        // Again without a commit, and again after one.
+        std::fs::write(root.join("src/für.rs"), "other text").unwrap();
+        let again = repositories.look(root, PATIENCE);
+        assert_eq!((again.commits, again.changed_files.len()), (seen.commits, 4));
+        run(root, &["commit", "-q", "-a", "-m", "Change all of it"]);
+        assert_eq!(repositories.look(root, PATIENCE).commits[0], "Change all of it");
+    }
+
+    #[test]
+    fn nobody_waits_and_a_late_answer_serves_the_next() {
+        let scratch = tempfile::tempdir().unwrap();
+        run(scratch.path(), &["init", "-q"]);
+        std::fs::write(scratch.path().join("new.rs"), "text").unwrap();
+        let repositories = Arc::new(Repositories::default());
+        repositories.begin(scratch.path());
+        assert_eq!(repositories.look(scratch.path(), PATIENCE), Situation::default());
+        repositories.end(scratch.path().to_owned(), ask(scratch.path(), None), None);
+        repositories.begin(scratch.path());
+        assert_eq!(repositories.look(scratch.path(), PATIENCE).changed_files, ["new.rs"]);
+    }
+
+    #[test]
+    fn where_there_is_no_repository_there_is_nothing_to_see() {
+        let scratch = tempfile::tempdir().unwrap();
+        let seen = Arc::new(Repositories::default()).look(scratch.path(), PATIENCE);
+        assert_eq!(seen, Situation::default());
+        let gone = Arc::new(Repositories::default()).look(Path::new("/nonexistent/place"), PATIENCE);
+        assert_eq!(gone, Situation::default());
+    }
+}

@@ -1,0 +1,295 @@
+//! The function map: what each session did to the functions and types of a project, taken together.
+//!
+//! One row for a function and a session: what was made and then changed is new, what was made and taken away again never
+//! was. Reading it is the business of whoever shows it.
+
+use rusqlite::{Connection, Transaction, params};
+
+use super::StoreError;
+use crate::model::{CodeChange, FunctionChange, Millis, SessionId};
+
+/// The latest sessions of a project whose changes are kept, however old they are.
+const SESSIONS_KEPT: i64 = 20;
+
+/// Adds what an edit did to what the session did before.
+pub(super) fn note(
+    transaction: &Transaction<'_>,
+    session: &SessionId,
+    project: &str,
+    changes: &[FunctionChange],
+    now: Millis,
+) -> Result<(), StoreError> {
+    let mut files: Vec<&str> = changes.iter().map(|change| change.file_path.as_str()).collect();
+    files.sort_unstable();
+    files.dedup();
+    for file in files {
+        let mut known = of_file(transaction, session, file)?;
+        for change in changes.iter().filter(|change| change.file_path == file) {
+            add(&mut known, change);
+        }
+        for row in known {
+            write(transaction, session, project, &row, now)?;
+        }
+    }
+    Ok(())
+}
+
+/// A row of the table, as it is or is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Row {
+    /// Where it is stored.
+    id: Option<i64>,
+    /// What it says; nothing if it is to go.
+    change: Option<FunctionChange>,
+    /// Whether it differs from what is stored.
+    touched: bool,
+}
+
+impl Row {
+    fn is_called(&self, name: &str) -> bool {
+        self.change.as_ref().is_some_and(|change| change.qualified_name == name)
+    }
+
+    fn take(&mut self) -> Option<FunctionChange> {
+        self.touched = true;
+        self.change.take()
+    }
+}
+
+/// Adds one change to those of the same file and session.
+fn add(known: &mut Vec<Row>, next: &FunctionChange) {
+    let mut next = next.clone();
+    // The row about it under its earlier name, and one about what was called so before it.
+    let was = next.renamed_from.clone().unwrap_or_else(|| next.qualified_name.clone());
+    let mut slot = known.iter_mut().find(|row| row.is_called(&was));
+    let earlier = slot.as_mut().and_then(|row| row.take());
+    if let Some(earlier) = &earlier {
+        // The name that it had when the session began.
+        next.renamed_from = earlier.renamed_from.clone().or(next.renamed_from);
+        next.renamed_from = next.renamed_from.filter(|name| *name != next.qualified_name);
+    }
+    let result = match (earlier.as_ref().map(|earlier| earlier.change), next.change) {
+        // It came and went within the session.
+        (Some(CodeChange::New), CodeChange::Deleted) => None,
+        (Some(CodeChange::New), _) => {
+            Some(FunctionChange { change: CodeChange::New, renamed_from: None, ..next })
+        }
+        (Some(CodeChange::Deleted), CodeChange::New) => {
+            Some(FunctionChange { change: CodeChange::Modified, ..next })
+        }
+        // What is gone is known by the name that it had before.
+        (_, CodeChange::Deleted) => {
+            let name = next.renamed_from.take();
+            Some(FunctionChange { qualified_name: name.unwrap_or(next.qualified_name), ..next })
+        }
+        _ => Some(next),
+    };
+    let Some(result) = result else { return };
+    // A new one in the place of one that is gone: the name was used before.
+    let name = result.qualified_name.clone();
+    let place = known.iter().position(|row| row.is_called(&name));
+    let place = place.or_else(|| known.iter().position(|row| row.change.is_none()));
+    let id = place.and_then(|place| known.swap_remove(place).id);
+    known.push(Row { id, change: Some(result), touched: true });
+}
+
+fn of_file(database: &Connection, session: &SessionId, file: &str) -> Result<Vec<Row>, StoreError> {
+    let sql = "SELECT id, qualified_name, kind, signature, line_start, line_end, body_hash, change_type, renamed_from
+               FROM function_map WHERE session_id = ?1 AND file_path = ?2 ORDER BY id";
+    let mut statement = database.prepare_cached(sql)?;
+    let rows = statement.query_map(params![session.as_str(), file], |row| {
+        let text = |column| row.get::<_, Option<String>>(column).map(Option::unwrap_or_default);
+        let line = |column| row.get::<_, Option<u32>>(column).map(Option::unwrap_or_default);
+        let change = CodeChange::from_word(&row.get::<_, String>(7)?);
+        let change = change
+            .map(|change| {
+                Ok::<_, rusqlite::Error>(FunctionChange {
+                    file_path: file.to_owned(),
+                    qualified_name: row.get(1)?,
+                    kind: text(2)?,
+                    signature: text(3)?,
+                    line_start: line(4)?,
+                    line_end: line(5)?,
+                    body_hash: text(6)?,
+                    change,
+                    renamed_from: row.get(8)?,
+                })
+            })
+            .transpose()?;
+        Ok(Row { id: Some(row.get(0)?), change, touched: false })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn write(
+    transaction: &Transaction<'_>,
+    session: &SessionId,
+    project: &str,
+    row: &Row,
+    now: Millis,
+) -> Result<(), StoreError> {
+    if !row.touched {
+        return Ok(());
+    }
+    let Some(change) = &row.change else {
+        transaction.prepare_cached("DELETE FROM function_map WHERE id = ?1")?.execute([row.id])?;
+        return Ok(());
+    };
+    let sql = "INSERT OR REPLACE INTO function_map (id, session_id, project, file_path, qualified_name, kind, signature,
+                 line_start, line_end, body_hash, change_type, renamed_from, snapshot_at)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+    transaction.prepare_cached(sql)?.execute(params![
+        row.id,
+        session.as_str(),
+        project,
+        change.file_path,
+        change.qualified_name,
+        change.kind,
+        change.signature,
+        change.line_start,
+        change.line_end,
+        change.body_hash,
+        change.change.as_str(),
+        change.renamed_from,
+        now,
+    ])?;
+    Ok(())
+}
+
+/// Drops what is older than that, a little at a time, but nothing of the latest sessions of a project: one that rested
+/// for a year still knows what was done last. True if there is more to do.
+pub(super) fn drop_old(database: &Connection, before: Millis, at_once: i64) -> Result<bool, StoreError> {
+    let mut more = false;
+    for project in projects(database, before)? {
+        let sql = "SELECT min(first) FROM (
+                     SELECT min(snapshot_at) AS first FROM function_map WHERE project = ?1
+                     GROUP BY session_id ORDER BY max(snapshot_at) DESC LIMIT ?2)";
+        let kept: Option<Millis> =
+            database.prepare_cached(sql)?.query_row(params![project, SESSIONS_KEPT], |row| row.get(0))?;
+        let before = before.min(kept.unwrap_or(before));
+        let sql = "DELETE FROM function_map WHERE id IN (
+                     SELECT id FROM function_map WHERE project = ?1 AND snapshot_at < ?2 LIMIT ?3)";
+        let dropped = database.prepare_cached(sql)?.execute(params![project, before, at_once])?;
+        more |= i64::try_from(dropped).unwrap_or_default() == at_once;
+    }
+    Ok(more)
+}
+
+/// The projects that have something older than that: one step of the index for each project.
+fn projects(database: &Connection, before: Millis) -> Result<Vec<String>, StoreError> {
+    let sql = "WITH RECURSIVE each (project, first) AS (
+                 SELECT * FROM (SELECT project, snapshot_at FROM function_map ORDER BY project, snapshot_at LIMIT 1)
+                 UNION ALL
+                 SELECT (SELECT project FROM function_map n WHERE n.project > each.project ORDER BY project LIMIT 1),
+                        (SELECT snapshot_at FROM function_map n WHERE n.project > each.project
+                         ORDER BY project, snapshot_at LIMIT 1)
+                 FROM each WHERE each.project IS NOT NULL)
+               SELECT project FROM each WHERE project IS NOT NULL AND first < ?1";
+    let mut statement = database.prepare_cached(sql)?;
+    let rows = statement.query_map([before], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::store::schema;
+
+    fn change(name: &str, change: CodeChange, from: Option<&str>) -> FunctionChange {
+        FunctionChange {
+            file_path: "src/lib.rs".into(),
+            qualified_name: name.into(),
+            kind: "function".into(),
+            signature: format!("fn {name}()"),
+            line_start: 1,
+            line_end: 3,
+            body_hash: "0".into(),
+            change,
+            renamed_from: from.map(str::to_owned),
+        }
+    }
+
+    fn database(folder: &tempfile::TempDir) -> Connection {
+        let mut database = Connection::open(folder.path().join("x.db")).unwrap();
+        schema::create(&mut database, Duration::from_secs(1)).unwrap();
+        let sql =
+            "INSERT INTO sessions (id, project, project_path, cwd, status, started_at, last_activity_at)
+                   VALUES ('s', 'p', '/p', '/p', 'active', 1, 1)";
+        database.execute(sql, []).unwrap();
+        database
+    }
+
+    fn told(database: &Connection) -> Vec<String> {
+        let sql = "SELECT change_type || ' ' || qualified_name || coalesce(' from ' || renamed_from, '')
+                   FROM function_map ORDER BY qualified_name";
+        let mut statement = database.prepare(sql).unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn a_session_s_edits_are_taken_together() {
+        use CodeChange::{Deleted, Modified, New};
+        let cases: [(&[FunctionChange], &[&str]); 9] = [
+            (&[change("a", New, None), change("a", Modified, None)], &["new a"]),
+            (&[change("a", New, None), change("a", Deleted, None)], &[]),
+            (&[change("a", Modified, None), change("a", Deleted, None)], &["deleted a"]),
+            (&[change("a", Deleted, None), change("a", New, None)], &["modified a"]),
+            (&[change("b", Modified, Some("a")), change("b", Modified, None)], &["modified b from a"]),
+            (&[change("b", Modified, Some("a")), change("c", Modified, Some("b"))], &["modified c from a"]),
+            (&[change("b", Modified, Some("a")), change("a", Modified, Some("b"))], &["modified a"]),
+            (&[change("a", New, None), change("b", Modified, Some("a"))], &["new b"]),
+            (&[change("b", Modified, Some("a")), change("b", Deleted, None)], &["deleted a"]),
+        ];
+        for (steps, expected) in cases {
+            let folder = tempfile::tempdir().unwrap();
+            let mut database = database(&folder);
+            for (at, step) in steps.iter().enumerate() {
+                let transaction = database.transaction().unwrap();
+                note(&transaction, &SessionId("s".into()), "p", std::slice::from_ref(step), at as i64)
+                    .unwrap();
+                transaction.commit().unwrap();
+            }
+            assert_eq!(told(&database), expected, "{steps:?}");
+            // All at once is the same.
+            database.execute("DELETE FROM function_map", []).unwrap();
+            let transaction = database.transaction().unwrap();
+            note(&transaction, &SessionId("s".into()), "p", steps, 0).unwrap();
+            transaction.commit().unwrap();
+            assert_eq!(told(&database), expected, "{steps:?} at once");
+        }
+    }
+
+    #[test]
+    fn what_is_old_goes_but_not_of_the_latest_sessions() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut database = database(&folder);
+        for number in 0..30 {
+            let sql =
+                "INSERT INTO sessions (id, project, project_path, cwd, status, started_at, last_activity_at)
+                       VALUES (?1, 'p', '/p', '/p', 'active', 1, 1)";
+            let session = SessionId(format!("s{number:02}"));
+            database.execute(sql, [session.as_str()]).unwrap();
+            let transaction = database.transaction().unwrap();
+            note(&transaction, &session, "p", &[change("a", CodeChange::New, None)], number).unwrap();
+            note(
+                &transaction,
+                &session,
+                "q",
+                &[FunctionChange { file_path: "q".into(), ..change("a", CodeChange::New, None) }],
+                number,
+            )
+            .unwrap();
+            transaction.commit().unwrap();
+        }
+        assert!(drop_old(&database, 1_000, 5).unwrap(), "more is left");
+        assert!(!drop_old(&database, 1_000, 50).unwrap());
+        let left = |project: &str| -> (i64, String) {
+            let sql = "SELECT count(*), min(session_id) FROM function_map WHERE project = ?1";
+            database.query_row(sql, [project], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+        };
+        assert_eq!((left("p"), left("q")), ((20, "s10".into()), (20, "s10".into())));
+        assert!(!drop_old(&database, 0, 50).unwrap());
+    }
+}

@@ -1,0 +1,249 @@
+//! Learnings: what is known of a project, how sure it is, and where it came from.
+//!
+//! One is active, or another took its place, or the user wants it forgotten; the last is kept so that it does not come
+//! back. What was written last about it is its evidence.
+
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+
+use super::StoreError;
+use super::memory::new_uid;
+use super::queue::json_ids;
+use crate::model::{Category, LearningDraft, Millis, SessionId, confidence_left};
+
+/// A learning.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[allow(missing_docs, reason = "the columns' own names")]
+pub struct Learning {
+    pub id: i64,
+    pub uid: String,
+    pub project: Option<String>,
+    pub category: Category,
+    pub content: String,
+    /// As it was when it was last seen.
+    pub confidence: f64,
+    pub times_seen: i64,
+    pub is_active: bool,
+    pub superseded_by: Option<i64>,
+    pub source_observation_id: Option<i64>,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+}
+
+/// Whether a learning counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the words say it")]
+pub enum Standing {
+    Active,
+    Superseded,
+    Forgotten,
+}
+
+impl Learning {
+    /// Whether it counts, and if not, why.
+    pub fn standing(&self) -> Standing {
+        match (self.is_active, self.superseded_by) {
+            (true, _) => Standing::Active,
+            (false, Some(_)) => Standing::Superseded,
+            (false, None) => Standing::Forgotten,
+        }
+    }
+
+    /// How sure it is by now.
+    pub fn confidence_at(&self, now: Millis) -> f64 {
+        confidence_left(self.confidence, self.updated_at, now)
+    }
+
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let category: String = row.get(3)?;
+        Ok(Self {
+            id: row.get(0)?,
+            uid: row.get(1)?,
+            project: row.get(2)?,
+            category: Category::from_word(&category).unwrap_or(Category::Gotcha),
+            content: row.get(4)?,
+            confidence: row.get(5)?,
+            times_seen: row.get(6)?,
+            is_active: row.get(7)?,
+            superseded_by: row.get(8)?,
+            source_observation_id: row.get(9)?,
+            created_at: row.get(10)?,
+            updated_at: row.get(11)?,
+        })
+    }
+}
+
+const COLUMNS: &str = "id, uid, project, category, content, confidence, times_seen, is_active, superseded_by,
+                       source_observation_id, created_at, updated_at";
+
+/// More than this is not compared with what is new.
+const MOST_KNOWN: u32 = 2_000;
+
+/// All that is known of a project and of everywhere, also what no longer counts, newest first.
+pub fn known(database: &Connection, project: &str) -> Result<Vec<Learning>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM learnings WHERE project = ?1 OR project IS NULL ORDER BY id DESC LIMIT {MOST_KNOWN}"
+    );
+    let mut statement = database.prepare_cached(&sql)?;
+    let rows = statement.query_map([project], Learning::read)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// One learning.
+pub fn get(database: &Connection, id: i64) -> Result<Option<Learning>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM learnings WHERE id = ?1");
+    Ok(database.prepare_cached(&sql)?.query_row([id], Learning::read).optional()?)
+}
+
+/// What is to become of a draft.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// What was learnt.
+    pub draft: LearningDraft,
+    /// The learning that says the same already.
+    pub seen: Option<i64>,
+    /// The learnings whose place it takes.
+    pub supersedes: Vec<i64>,
+}
+
+/// Where something was learnt.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Occasion<'a> {
+    /// In which session; none if the user wrote it down.
+    pub session: Option<&'a SessionId>,
+    /// In which project.
+    pub project: &'a str,
+    /// What shows it.
+    pub evidence: Option<i64>,
+    /// The present.
+    pub now: Millis,
+}
+
+/// No number of sightings makes sure what nobody wrote down.
+const MOST_CONFIDENCE: f64 = 0.95;
+/// The part of what is missing that a sighting adds.
+const RISE: f64 = 0.25;
+
+/// Takes a step, in the transaction of what it came from.
+pub(super) fn take(
+    transaction: &Transaction<'_>,
+    step: &Step,
+    occasion: Occasion<'_>,
+) -> Result<i64, StoreError> {
+    let seen = step.seen.map(|id| get(transaction, id)).transpose()?.flatten();
+    let id = match seen {
+        // It was forgotten a moment ago.
+        Some(learning) if learning.standing() == Standing::Forgotten && occasion.session.is_some() => {
+            return Ok(learning.id);
+        }
+        Some(learning) => {
+            see(transaction, &learning, step, occasion)?;
+            learning.id
+        }
+        None => insert(transaction, &step.draft, occasion)?,
+    };
+    let sql = "UPDATE learnings SET is_active = 0, superseded_by = ?2, updated_at = ?3
+               WHERE id = ?1 AND id <> ?2 AND is_active = 1";
+    for old in &step.supersedes {
+        transaction.prepare_cached(sql)?.execute(params![old, id, occasion.now])?;
+    }
+    Ok(id)
+}
+
+/// Seen again. Within one session it is the same sighting.
+fn see(
+    transaction: &Transaction<'_>,
+    learning: &Learning,
+    step: &Step,
+    occasion: Occasion<'_>,
+) -> Result<(), StoreError> {
+    let sql = "SELECT session_id FROM observations WHERE id = ?1";
+    let last: Option<String> = transaction
+        .prepare_cached(sql)?
+        .query_row([learning.source_observation_id], |row| row.get(0))
+        .optional()?;
+    let is_repetition = occasion.session.is_some_and(|session| last.as_deref() == Some(session.as_str()));
+    let left = learning.confidence_at(occasion.now);
+    let (seen, risen) = if is_repetition {
+        (0, learning.confidence)
+    } else {
+        (1, left + (MOST_CONFIDENCE - left).max(0.0) * RISE)
+    };
+    let sql = "UPDATE learnings SET times_seen = times_seen + ?2, confidence = ?3, is_active = 1, superseded_by = NULL,
+                      source_observation_id = coalesce(?4, source_observation_id), updated_at = ?5 WHERE id = ?1";
+    transaction.prepare_cached(sql)?.execute(params![
+        learning.id,
+        seen,
+        risen.max(step.draft.confidence).min(1.0),
+        occasion.evidence,
+        occasion.now,
+    ])?;
+    Ok(())
+}
+
+fn insert(
+    transaction: &Transaction<'_>,
+    draft: &LearningDraft,
+    occasion: Occasion<'_>,
+) -> Result<i64, StoreError> {
+    let project = (!draft.everywhere).then_some(occasion.project);
+    // Another session may have learnt it at the same moment.
+    let sql = "SELECT id FROM learnings WHERE project IS ?1 AND content = ?2 AND is_active = 1";
+    let twin = transaction.prepare_cached(sql)?.query_row(params![project, draft.content], |row| row.get(0));
+    if let Some(id) = twin.optional()? {
+        return Ok(id);
+    }
+    let sql = "INSERT INTO learnings (uid, project, category, content, confidence, source_observation_id, created_at,
+                 updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)";
+    transaction.prepare_cached(sql)?.execute(params![
+        new_uid(),
+        project,
+        draft.category.as_str(),
+        draft.content,
+        draft.confidence.clamp(0.0, 1.0),
+        occasion.evidence,
+        occasion.now,
+    ])?;
+    Ok(transaction.last_insert_rowid())
+}
+
+/// The latest observation that was made of one of these events.
+pub(super) fn evidence(database: &Connection, events: &[i64]) -> Result<Option<i64>, StoreError> {
+    let sql = "SELECT max(o.id) FROM observation_sources s JOIN observations o ON o.id = s.observation_id
+               WHERE o.deleted_at IS NULL AND s.queue_id IN (SELECT value FROM json_each(?1))";
+    Ok(database.prepare_cached(sql)?.query_row([json_ids(events)], |row| row.get(0))?)
+}
+
+/// Stores what the user wrote down. Also what was forgotten: who writes it wants it back.
+pub fn add(
+    database: &mut Connection,
+    step: &Step,
+    project: &str,
+    now: Millis,
+) -> Result<Option<Learning>, StoreError> {
+    let transaction = database.transaction()?;
+    let id = take(&transaction, step, Occasion { session: None, project, evidence: None, now })?;
+    let learning = get(&transaction, id)?;
+    transaction.commit()?;
+    Ok(learning)
+}
+
+/// Forgets a learning, for good. False if there is none of that id that counts.
+pub fn forget(database: &Connection, id: i64, now: Millis) -> Result<bool, StoreError> {
+    let sql = "UPDATE learnings SET is_active = 0, superseded_by = NULL, updated_at = ?2
+               WHERE id = ?1 AND (is_active = 1 OR superseded_by IS NOT NULL)";
+    Ok(database.prepare_cached(sql)?.execute([id, now])? > 0)
+}
+
+/// Drops what was never sure enough to be told and was not seen again for so long that nothing is left of it.
+pub fn drop_faded(database: &Connection, now: Millis, told_from: f64) -> Result<(), StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM learnings WHERE is_active = 1 AND confidence < ?1");
+    let mut statement = database.prepare_cached(&sql)?;
+    let weak = statement.query_map([told_from], Learning::read)?.collect::<Result<Vec<_>, _>>()?;
+    for learning in weak.into_iter().filter(|learning| learning.confidence_at(now) <= 0.0) {
+        // What took another's place stays: without it, the other would look forgotten.
+        let sql = "DELETE FROM learnings WHERE id = ?1
+                   AND NOT EXISTS (SELECT 1 FROM learnings o WHERE o.superseded_by = ?1)";
+        database.prepare_cached(sql)?.execute([learning.id])?;
+    }
+    Ok(())
+}

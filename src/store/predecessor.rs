@@ -1,0 +1,306 @@
+//! The database of the TypeScript program of the same name: recognised by its tables, read, and never changed. What is in it
+//! becomes rows of ours.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags};
+use serde_json::json;
+
+use super::rows::Row;
+use super::{StoreError, backup, schema};
+use crate::model::Millis;
+use crate::paths::{Home, with_suffix};
+use crate::privacy::redact::Redactor;
+
+/// The tables by which it is known.
+const TABLES: [&str; 4] = ["sdk_sessions", "observations", "session_summaries", "user_prompts"];
+
+/// A copy that others wrote into meanwhile is made again this often.
+const TRIES: usize = 5;
+
+/// Whether a database is one of these.
+pub fn is_predecessor(database: &Connection) -> bool {
+    TABLES.iter().all(|table| database.table_exists(None, *table).unwrap_or(false))
+}
+
+/// Whether the usual place of our database is taken by another program's.
+pub fn is_in_our_place(home: &Home) -> bool {
+    let path = home.usual_database();
+    path.exists()
+        && open_untouched(&path)
+            .is_ok_and(|database| matches!(schema::version(&database), Err(StoreError::Foreign)))
+}
+
+/// Makes our database beside another program's, if there is one in its place. True if ours is beside it.
+pub fn settle_beside(home: &Home) -> Result<bool, StoreError> {
+    if home.database_beside().exists() {
+        return Ok(true);
+    }
+    if !is_in_our_place(home) {
+        return Ok(false);
+    }
+    make_beside(home)?;
+    Ok(true)
+}
+
+/// Makes our database beside the one that is in its place, whatever that is.
+pub fn make_beside(home: &Home) -> Result<(), StoreError> {
+    let unfinished = with_suffix(&home.database_beside(), ".tmp");
+    let _ = fs::remove_file(&unfinished);
+    let mut database = Connection::open(&unfinished)?;
+    fs::set_permissions(&unfinished, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    schema::create(&mut database, std::time::Duration::from_secs(5))?;
+    drop(database);
+    // From here on hooks find it.
+    Ok(fs::rename(&unfinished, home.database_beside())?)
+}
+
+/// Looks at a file without leaving a trace beside it; what its log holds is not seen.
+fn open_untouched(path: &Path) -> Result<Connection, StoreError> {
+    backup::open(path)
+}
+
+/// Copies a database and its log into `scratch`, and opens the copy. The program that it belongs to may be writing: the copy
+/// is made until both files stayed as they were meanwhile.
+pub fn open_copy(path: &Path, scratch: &Path) -> Result<Connection, StoreError> {
+    let copy = scratch.join("import.db");
+    let state = || {
+        ["", "-wal"].map(|suffix| {
+            fs::metadata(with_suffix(path, suffix)).ok().map(|meta| (meta.len(), meta.modified().ok()))
+        })
+    };
+    for _ in 0..TRIES {
+        let before = state();
+        for suffix in ["", "-wal"] {
+            let from = with_suffix(path, suffix);
+            let _ = fs::remove_file(with_suffix(&copy, suffix));
+            if from.exists() {
+                fs::copy(from, with_suffix(&copy, suffix))?;
+            }
+        }
+        if before == state() {
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            return Ok(Connection::open_with_flags(&copy, flags)?);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    Err(StoreError::Busy)
+}
+
+/// One row of theirs, as ours: the table, and the row.
+pub type Translated = (&'static str, Row);
+
+/// Everything in it, as rows of ours, in the order in which they can be stored.
+#[derive(Debug)]
+pub struct Predecessor {
+    database: Connection,
+    /// From the name that its memory has of a session to the client's own.
+    sessions: HashMap<String, String>,
+}
+
+impl Predecessor {
+    /// Over an open copy.
+    pub fn new(database: Connection) -> Result<Self, StoreError> {
+        let mut sessions = HashMap::new();
+        their_rows(&database, "sdk_sessions", |row| {
+            let client = row.text(&["content_session_id", "claude_session_id"]);
+            let memory = row.text(&["memory_session_id", "sdk_session_id"]);
+            if let (Some(client), Some(memory)) = (client, memory) {
+                sessions.insert(memory, client);
+            }
+            Ok(())
+        })?;
+        Ok(Self { database, sessions })
+    }
+
+    /// How many rows it has.
+    pub fn count(&self) -> Result<i64, StoreError> {
+        let count = |table: &&str| {
+            let sql = format!("SELECT count(*) FROM {table}");
+            Ok(self.database.query_row(&sql, [], |row| row.get::<_, i64>(0))?)
+        };
+        TABLES.iter().map(count).sum()
+    }
+
+    /// Gives out every row as one of ours.
+    pub fn each(&self, mut each: impl FnMut(Translated) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let translate: [fn(&Self, &Theirs) -> Option<Translated>; 4] =
+            [Self::session, Self::observation, Self::summary, Self::prompt];
+        for (table, translate) in TABLES.iter().zip(translate) {
+            their_rows(&self.database, table, |row| match translate(self, &row) {
+                Some(translated) => each(translated),
+                None => Ok(()),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn session_of(&self, row: &Theirs) -> Option<String> {
+        if let Some(client) = row.text(&["content_session_id", "claude_session_id"]) {
+            return Some(client);
+        }
+        let memory = row.text(&["memory_session_id", "sdk_session_id"])?;
+        Some(self.sessions.get(&memory).cloned().unwrap_or(memory))
+    }
+
+    fn session(&self, row: &Theirs) -> Option<Translated> {
+        let started = row.time("started_at")?;
+        let ended = row.time("completed_at");
+        let status = match row.text(&["status"]).as_deref() {
+            Some("failed") => "failed",
+            Some("completed") => "completed",
+            // Nobody works on it any more.
+            _ => "interrupted",
+        };
+        Some((
+            "sessions",
+            vec![
+                ("id".into(), Value::Text(self.session_of(row)?)),
+                ("project".into(), row.text(&["project"]).unwrap_or_default().into()),
+                ("status".into(), Value::Text(status.into())),
+                ("started_at".into(), started.into()),
+                ("last_activity_at".into(), ended.unwrap_or(started).into()),
+                ("ended_at".into(), ended.unwrap_or(started).into()),
+                ("prompt_count".into(), row.number("prompt_counter").unwrap_or_default().max(0).into()),
+            ],
+        ))
+    }
+
+    fn observation(&self, row: &Theirs) -> Option<Translated> {
+        const TYPES: [&str; 6] = ["bugfix", "feature", "refactor", "change", "discovery", "decision"];
+        let kind = row.text(&["type"]).filter(|kind| TYPES.contains(&kind.as_str()));
+        let concepts = row.list("concepts").map(|mut concepts| {
+            concepts.retain(|concept| !TYPES.contains(&concept.as_str()));
+            concepts
+        });
+        let mut ours = self.common(row, "observation")?;
+        ours.extend([
+            ("type".into(), Value::Text(kind.unwrap_or_else(|| "change".into()))),
+            ("title".into(), row.said(&["title"]).into()),
+            ("summary".into(), row.said(&["subtitle"]).into()),
+            ("detail".into(), row.said(&["narrative", "text"]).into()),
+            ("facts".into(), as_json(row.list("facts"))),
+            ("concepts".into(), as_json(concepts)),
+            ("files_modified".into(), as_json(row.list("files_modified"))),
+        ]);
+        Some(("observations", ours))
+    }
+
+    fn summary(&self, row: &Theirs) -> Option<Translated> {
+        let mut ours = self.common(row, "summary")?;
+        for column in ["request", "investigated", "learned", "completed", "next_steps", "notes"] {
+            ours.push((column.into(), row.said(&[column]).into()));
+        }
+        ours.push(("summary".into(), row.said(&["completed", "learned", "request"]).into()));
+        ours.push(("files_edited".into(), as_json(row.list("files_edited"))));
+        Some(("session_summaries", ours))
+    }
+
+    /// What observations and summaries share.
+    fn common(&self, row: &Theirs, what: &str) -> Option<Row> {
+        let at = row.time("created_at")?;
+        Some(vec![
+            ("uid".into(), Value::Text(row.uid(what, at))),
+            ("session_id".into(), Value::Text(self.session_of(row)?)),
+            ("project".into(), row.text(&["project"]).unwrap_or_default().into()),
+            ("prompt_number".into(), row.number("prompt_number").into()),
+            ("files_read".into(), as_json(row.list("files_read"))),
+            ("provider".into(), Value::Text("import".into())),
+            ("prompt_version".into(), Value::Text("claude-mem-typescript".into())),
+            ("created_at".into(), at.into()),
+        ])
+    }
+
+    fn prompt(&self, row: &Theirs) -> Option<Translated> {
+        let number = row.number("prompt_number").filter(|number| *number > 0)?;
+        Some((
+            "user_prompts",
+            vec![
+                ("session_id".into(), Value::Text(self.session_of(row)?)),
+                ("prompt_number".into(), number.into()),
+                ("prompt".into(), Value::Text(row.text(&["prompt_text"])?)),
+                ("created_at".into(), row.time("created_at")?.into()),
+            ],
+        ))
+    }
+}
+
+fn as_json(list: Option<Vec<String>>) -> Value {
+    list.filter(|list| !list.is_empty()).map(|list| json!(list).to_string()).into()
+}
+
+/// All rows of a table, whose columns differ from one version of the program to the next.
+fn their_rows(
+    database: &Connection,
+    table: &str,
+    mut each: impl FnMut(Theirs) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut statement = database.prepare(&format!("SELECT * FROM {table} ORDER BY id"))?;
+    let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let values = names.iter().enumerate().map(|(at, name)| Ok((name.clone(), row.get(at)?)));
+        each(Theirs(values.collect::<Result<_, rusqlite::Error>>()?))?;
+    }
+    Ok(())
+}
+
+/// A row of theirs.
+struct Theirs(HashMap<String, Value>);
+
+impl Theirs {
+    /// The first of these columns that is there and says something.
+    fn text(&self, columns: &[&str]) -> Option<String> {
+        columns.iter().find_map(|column| match self.0.get(*column) {
+            Some(Value::Text(text)) if !text.trim().is_empty() => Some(text.clone()),
+            _ => None,
+        })
+    }
+
+    /// The same without secrets: that program may have kept them.
+    fn said(&self, columns: &[&str]) -> Option<String> {
+        self.text(columns).map(|text| Redactor::new().redact(&text).into_string())
+    }
+
+    fn number(&self, column: &str) -> Option<i64> {
+        match self.0.get(column) {
+            Some(Value::Integer(number)) => Some(*number),
+            Some(Value::Real(number)) => Some(*number as i64),
+            _ => None,
+        }
+    }
+
+    /// From the epoch in milliseconds, or the text beside it.
+    fn time(&self, column: &str) -> Option<Millis> {
+        self.number(&format!("{column}_epoch")).or_else(|| {
+            let text = self.text(&[column])?;
+            text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
+        })
+    }
+
+    /// A JSON array of texts; a text that is none is a list of one.
+    fn list(&self, column: &str) -> Option<Vec<String>> {
+        let text = self.text(&[column])?;
+        let list: Vec<String> = serde_json::from_str(&text).unwrap_or_else(|_| vec![text]);
+        Some(list.iter().map(|item| Redactor::new().redact(item).into_string()).collect())
+    }
+
+    /// The same for the same row, however often it is imported: made from its time and what it says.
+    fn uid(&self, what: &str, at: Millis) -> String {
+        let says = format!(
+            "{what}\0{}\0{}\0{}\0{}",
+            self.number("id").unwrap_or_default(),
+            self.text(&["memory_session_id", "sdk_session_id"]).unwrap_or_default(),
+            self.text(&["title", "request", "text"]).unwrap_or_default(),
+            self.text(&["narrative", "completed"]).unwrap_or_default(),
+        );
+        let hash = xxhash_rust::xxh3::xxh3_128(says.as_bytes()).to_be_bytes();
+        let mut random = [0; 10];
+        random.copy_from_slice(&hash[..10]);
+        let millis = u64::try_from(at).unwrap_or_default();
+        uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid().to_string()
+    }
+}

@@ -1,0 +1,250 @@
+//! Rows of our tables on their way from one database to another: out of a backup, an export, a damaged file. Each is stored
+//! once, however often it comes, and whatever number it had there.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+
+use super::StoreError;
+use super::tables::{TABLES, Table};
+
+/// A row: its columns, by name.
+pub type Row = Vec<(String, Value)>;
+
+/// What became of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Taken {
+    /// It is stored now.
+    New,
+    /// It was there already.
+    Known,
+    /// It cannot be: it breaks a rule of its table.
+    Refused(String),
+}
+
+/// Reads all rows of a table in turn.
+pub fn read(
+    database: &Connection,
+    table: &Table,
+    mut each: impl FnMut(Row) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut statement = database.prepare(&format!("SELECT * FROM {}", table.name))?;
+    let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let values = names.iter().enumerate().map(|(at, name)| Ok((name.clone(), row.get(at)?)));
+        each(values.collect::<Result<Row, rusqlite::Error>>()?)?;
+    }
+    Ok(())
+}
+
+/// How many rows each table has; an older database may lack some tables.
+pub fn counts(database: &Connection) -> Result<BTreeMap<&'static str, i64>, StoreError> {
+    let mut counts = BTreeMap::new();
+    for table in TABLES.iter().filter(|table| database.table_exists(None, table.name).unwrap_or(false)) {
+        let sql = format!("SELECT count(*) FROM {}", table.name);
+        counts.insert(table.name, database.query_row(&sql, [], |row| row.get(0))?);
+    }
+    Ok(counts)
+}
+
+/// The value of a column.
+pub fn value<'a>(row: &'a Row, column: &str) -> Option<&'a Value> {
+    row.iter().find(|(name, _)| name == column).map(|(_, value)| value)
+}
+
+/// The text of a column.
+pub fn text<'a>(row: &'a Row, column: &str) -> Option<&'a str> {
+    match value(row, column) {
+        Some(Value::Text(text)) => Some(text),
+        _ => None,
+    }
+}
+
+/// Whether there is a session of that name.
+pub fn has_session(database: &Connection, id: &str) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1)";
+    Ok(database.prepare_cached(sql)?.query_row([id], |row| row.get(0))?)
+}
+
+fn number(row: &Row, column: &str) -> Option<i64> {
+    match value(row, column) {
+        Some(Value::Integer(number)) => Some(*number),
+        _ => None,
+    }
+}
+
+/// Stores rows that come from elsewhere. The caller makes the transactions.
+#[derive(Debug, Default)]
+pub struct Importer {
+    /// From the numbers there to the numbers here, by table.
+    numbers: HashMap<&'static str, HashMap<i64, i64>>,
+    columns: HashMap<&'static str, Vec<String>>,
+    /// Learnings, and the number there of the one that took their place, which may come later.
+    superseded: Vec<(i64, i64)>,
+}
+
+impl Importer {
+    /// Stores a row, unless it is there.
+    pub fn take(
+        &mut self,
+        database: &Connection,
+        table: &'static Table,
+        mut row: Row,
+    ) -> Result<Taken, StoreError> {
+        let columns = self.columns(database, table)?;
+        row.retain(|(name, _)| columns.contains(name));
+        let there = number(&row, "id").filter(|_| table.is_numbered);
+        if !self.translate(database, table, &mut row)? {
+            return Ok(Taken::Refused("it refers to something that is not there".into()));
+        }
+        if let Some(here) = known(database, table, &row)? {
+            self.note(table, there, here);
+            return Ok(Taken::Known);
+        }
+        if table.name == "pending_queue" {
+            give_back(&mut row);
+        }
+        let later = (table.name == "learnings").then(|| take_out(&mut row, "superseded_by")).flatten();
+        ensure_session(database, table, &row)?;
+        let here = if table.is_numbered { Some(free_number(database, table, there)?) } else { None };
+        if let Some(here) = here {
+            set(&mut row, "id", Value::Integer(here));
+        }
+        match insert(database, table, &row) {
+            Ok(()) => {}
+            Err(StoreError::Refused(error)) => return Ok(Taken::Refused(error.to_string())),
+            Err(error) => return Err(error),
+        }
+        if let Some(here) = here {
+            self.note(table, there, here);
+            self.superseded.extend(later.map(|there| (here, there)));
+        }
+        Ok(Taken::New)
+    }
+
+    /// Does what could be done only when everything was there.
+    pub fn finish(&mut self, database: &Connection) -> Result<(), StoreError> {
+        for (learning, there) in self.superseded.drain(..) {
+            if let Some(here) = self.numbers.get("learnings").and_then(|known| known.get(&there)) {
+                let sql = "UPDATE learnings SET superseded_by = ?2 WHERE id = ?1";
+                database.prepare_cached(sql)?.execute(params![learning, here])?;
+            }
+        }
+        // Sources outlive their events: their numbers must not be given to others.
+        let sql = "UPDATE sqlite_sequence SET seq = max(seq, (SELECT coalesce(max(queue_id), 0) FROM observation_sources))
+                   WHERE name = 'pending_queue'";
+        if database.execute(sql, [])? == 0 {
+            let sql = "INSERT INTO sqlite_sequence (name, seq)
+                       SELECT 'pending_queue', max(queue_id) FROM observation_sources HAVING count(*) > 0";
+            database.execute(sql, [])?;
+        }
+        Ok(())
+    }
+
+    fn columns(&mut self, database: &Connection, table: &'static Table) -> Result<Vec<String>, StoreError> {
+        if let Some(columns) = self.columns.get(table.name) {
+            return Ok(columns.clone());
+        }
+        let statement = database.prepare(&format!("SELECT * FROM {} LIMIT 0", table.name))?;
+        let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+        self.columns.insert(table.name, columns.clone());
+        Ok(columns)
+    }
+
+    fn note(&mut self, table: &'static Table, there: Option<i64>, here: i64) {
+        if let Some(there) = there {
+            self.numbers.entry(table.name).or_default().insert(there, here);
+        }
+    }
+
+    /// Turns references to numbers there into numbers here. False if one of them leads nowhere, and the row with it.
+    fn translate(&self, database: &Connection, table: &Table, row: &mut Row) -> Result<bool, StoreError> {
+        for (column, target) in table.references {
+            let Some(there) = number(row, column).filter(|_| *column != "superseded_by") else { continue };
+            let here = self.numbers.get(target).and_then(|known| known.get(&there)).copied();
+            match (here, *column) {
+                (Some(here), _) => set(row, column, Value::Integer(here)),
+                (None, "source_observation_id") => set(row, column, Value::Null),
+                // The event was dropped long ago: its number stays, unless it means another event here.
+                (None, "queue_id") if !exists(database, target, there)? => {}
+                (None, _) => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What was being worked on there is not worked on here.
+fn give_back(row: &mut Row) {
+    if text(row, "status") == Some("processing") {
+        set(row, "status", Value::Text("raw".into()));
+        set(row, "claimed_at", Value::Null);
+    }
+}
+
+fn exists(database: &Connection, table: &str, id: i64) -> Result<bool, StoreError> {
+    let sql = format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE id = ?1)");
+    Ok(database.prepare_cached(&sql)?.query_row([id], |row| row.get(0))?)
+}
+
+/// The number of the row that is this one already; zero where rows have none.
+fn known(database: &Connection, table: &Table, row: &Row) -> Result<Option<i64>, StoreError> {
+    let is_same: Vec<String> =
+        table.identity.iter().enumerate().map(|(at, column)| format!("{column} IS ?{}", at + 1)).collect();
+    let what = if table.is_numbered { "id" } else { "0" };
+    let sql = format!("SELECT {what} FROM {} WHERE {} LIMIT 1", table.name, is_same.join(" AND "));
+    let values = table.identity.iter().map(|column| value(row, column).unwrap_or(&Value::Null));
+    let mut statement = database.prepare_cached(&sql)?;
+    Ok(statement.query_row(params_from_iter(values), |row| row.get(0)).optional()?)
+}
+
+/// The number that the row had, or the next one if that is taken.
+fn free_number(database: &Connection, table: &Table, wanted: Option<i64>) -> Result<i64, StoreError> {
+    if let Some(wanted) = wanted.filter(|wanted| *wanted > 0)
+        && !exists(database, table.name, wanted)?
+    {
+        return Ok(wanted);
+    }
+    let sql = format!(
+        "SELECT max(coalesce((SELECT max(id) FROM {0}), 0),
+                    coalesce((SELECT seq FROM sqlite_sequence WHERE name = '{0}'), 0)) + 1",
+        table.name
+    );
+    Ok(database.prepare_cached(&sql)?.query_row([], |row| row.get(0))?)
+}
+
+/// A row may outlive the record of its session: then a session is made of what the row knows.
+fn ensure_session(database: &Connection, table: &Table, row: &Row) -> Result<(), StoreError> {
+    let Some(session) = text(row, "session_id").filter(|_| table.name != "event_log") else { return Ok(()) };
+    let at = number(row, "created_at").or(number(row, "snapshot_at")).unwrap_or_default();
+    let sql = "INSERT INTO sessions (id, project, status, started_at, last_activity_at, ended_at)
+               SELECT ?1, ?2, 'completed', ?3, ?3, ?3 WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE id = ?1)";
+    let project = text(row, "project").unwrap_or_default();
+    database.prepare_cached(sql)?.execute(params![session, project, at])?;
+    Ok(())
+}
+
+fn insert(database: &Connection, table: &Table, row: &Row) -> Result<(), StoreError> {
+    let names: Vec<&str> = row.iter().map(|(name, _)| name.as_str()).collect();
+    let places: Vec<String> = (1..=row.len()).map(|at| format!("?{at}")).collect();
+    let sql = format!("INSERT INTO {} ({}) VALUES ({})", table.name, names.join(", "), places.join(", "));
+    database.prepare_cached(&sql)?.execute(params_from_iter(row.iter().map(|(_, value)| value)))?;
+    Ok(())
+}
+
+fn set(row: &mut Row, column: &str, value: Value) {
+    match row.iter_mut().find(|(name, _)| name == column) {
+        Some((_, old)) => *old = value,
+        None => row.push((column.to_owned(), value)),
+    }
+}
+
+fn take_out(row: &mut Row, column: &str) -> Option<i64> {
+    let old = number(row, column);
+    if old.is_some() {
+        set(row, column, Value::Null);
+    }
+    old
+}

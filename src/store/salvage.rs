@@ -1,0 +1,368 @@
+//! Reads what can be read of a damaged database. It works on a copy of the file, which it may patch to make it readable.
+
+use std::collections::VecDeque;
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::rows::Row;
+use super::tables::{TABLES, Table};
+use super::{StoreError, schema};
+use crate::paths::with_suffix;
+
+/// The page size of every database that we make: SQLite's default.
+const PAGE: usize = 4096;
+
+/// What SQLite keeps in front of the first page's tree.
+const HEADER: usize = 100;
+
+/// Looks into the gaps of one table, so that a large hole ends some time.
+const MOST_PROBES: usize = 20_000;
+
+/// Beyond the last number that could be read, others are looked for up to here.
+const BEYOND: i64 = 1 << 20;
+
+/// What may make a file readable; the second path is for other files.
+type Preparation = fn(&Path, &Path) -> Result<(), StoreError>;
+
+/// A damaged database, opened as far as that is possible.
+pub struct Damaged {
+    database: Connection,
+    copy: PathBuf,
+}
+
+impl Damaged {
+    /// Copies the file and its log into `scratch` and opens the copy.
+    pub fn open(file: &Path, scratch: &Path) -> Result<Self, StoreError> {
+        let copy = scratch.join("salvage.db");
+        let original = |suffix| with_suffix(file, suffix);
+        for suffix in ["", "-wal"] {
+            let _ = fs::remove_file(with_suffix(&copy, suffix));
+            if original(suffix).exists() {
+                fs::copy(original(suffix), with_suffix(&copy, suffix))?;
+            }
+        }
+        let _ = fs::remove_file(with_suffix(&copy, "-shm"));
+        let attempts: [Preparation; 4] = [
+            |_, _| Ok(()),
+            repair_header,
+            |file, scratch| graft_schema(file, &Model::make(scratch, Layout::AsMade)?),
+            |file, scratch| graft_schema(file, &Model::make(scratch, Layout::AsVacuumed)?),
+        ];
+        let mut last = StoreError::Missing;
+        for prepare in attempts {
+            match prepare(&copy, scratch).and_then(|()| open_leniently(&copy)) {
+                Ok(database) => return Ok(Self { database, copy }),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Gives out the rows of a table that can be read. True if these are all.
+    pub fn rows(
+        &self,
+        table: &Table,
+        mut each: impl FnMut(Row) -> Result<(), StoreError>,
+    ) -> Result<bool, StoreError> {
+        if !self.database.table_exists(None, table.name).unwrap_or(false) {
+            return Ok(false);
+        }
+        if !table.is_numbered {
+            return self.keyed_rows(table, &mut each);
+        }
+        let mut walk = Walk { database: &self.database, table: table.name, each: &mut each, probes: 0 };
+        let (first, is_whole) = walk.read(i64::MIN, i64::MAX, true)?;
+        if is_whole {
+            return Ok(true);
+        }
+        let low = first.unwrap_or(0);
+        let (last, _) = walk.read(low, i64::MAX, false)?;
+        walk.search_gap(low, last.unwrap_or(low.saturating_add(BEYOND)))?;
+        Ok(false)
+    }
+
+    /// Rows without numbers can be read only from both ends.
+    fn keyed_rows(
+        &self,
+        table: &Table,
+        each: &mut impl FnMut(Row) -> Result<(), StoreError>,
+    ) -> Result<bool, StoreError> {
+        let keys = |order: &str| {
+            table.identity.iter().map(|key| format!("{key} {order}")).collect::<Vec<_>>().join(", ")
+        };
+        let forwards = format!("SELECT * FROM {} ORDER BY {}", table.name, keys("ASC"));
+        if rows_of(&self.database, &forwards, [], |row| each(row).map(|()| ControlFlow::Continue(())))? {
+            return Ok(true);
+        }
+        // What comes twice is stored once.
+        let backwards = format!("SELECT * FROM {} ORDER BY {}", table.name, keys("DESC"));
+        rows_of(&self.database, &backwards, [], |row| each(row).map(|()| ControlFlow::Continue(())))?;
+        Ok(false)
+    }
+
+    /// One session, if it can be read.
+    pub fn session(&self, id: &str) -> Option<Row> {
+        let mut found = None;
+        let sql = "SELECT * FROM sessions WHERE id = ?1";
+        let _ = rows_of(&self.database, sql, [id], |row| {
+            found = Some(row);
+            Ok(ControlFlow::Break(()))
+        });
+        found
+    }
+}
+
+impl Drop for Damaged {
+    fn drop(&mut self) {
+        for suffix in ["", "-wal", "-shm"] {
+            let _ = fs::remove_file(with_suffix(&self.copy, suffix));
+        }
+    }
+}
+
+fn open_leniently(file: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let database = Connection::open_with_flags(file, flags)?;
+    database.busy_timeout(Duration::from_secs(5))?;
+    // Also lets SQLite read a file that is shorter than its header says.
+    database.pragma_update(None, "writable_schema", true)?;
+    database.pragma_update(None, "cell_size_check", true)?;
+    database.pragma_update(None, "query_only", true)?;
+    let is_ours: bool = database.query_row(
+        "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'pending_queue')",
+        [],
+        |row| row.get(0),
+    )?;
+    if is_ours { Ok(database) } else { Err(StoreError::Damaged("its tables cannot be found".into())) }
+}
+
+/// Runs a query. Rows until the first that cannot be read; true if there was none such. An error of `each` ends it.
+fn rows_of(
+    database: &Connection,
+    sql: &str,
+    parameters: impl rusqlite::Params,
+    mut each: impl FnMut(Row) -> Result<ControlFlow<()>, StoreError>,
+) -> Result<bool, StoreError> {
+    let Ok(mut statement) = database.prepare_cached(sql) else { return Ok(false) };
+    let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let Ok(mut rows) = statement.query(parameters) else { return Ok(false) };
+    loop {
+        match rows.next() {
+            Ok(None) => return Ok(true),
+            Err(_) => return Ok(false),
+            Ok(Some(row)) => {
+                let values = names.iter().enumerate().map(|(at, name)| Ok((name.clone(), row.get(at)?)));
+                // Text that is none is damage, too, and that of this row alone.
+                let Ok(values) = values.collect::<Result<Row, rusqlite::Error>>() else { continue };
+                if each(values)?.is_break() {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+}
+
+/// A walk over a table by its numbers, around the pages that cannot be read.
+struct Walk<'a, F> {
+    database: &'a Connection,
+    table: &'static str,
+    each: &'a mut F,
+    probes: usize,
+}
+
+impl<F: FnMut(Row) -> Result<(), StoreError>> Walk<'_, F> {
+    /// Reads what lies between two numbers, from one end, until something cannot be read. Returns the last number that
+    /// could, and whether all could.
+    fn read(&mut self, above: i64, below: i64, upwards: bool) -> Result<(Option<i64>, bool), StoreError> {
+        let order = if upwards { "ASC" } else { "DESC" };
+        let sql = format!(
+            "SELECT rowid AS at_number, * FROM {} NOT INDEXED WHERE rowid > ?1 AND rowid < ?2 ORDER BY rowid {order}",
+            self.table
+        );
+        let mut last = None;
+        self.probes += 1;
+        let each = &mut *self.each;
+        let is_whole = rows_of(self.database, &sql, [above, below], |mut row| {
+            if let (_, rusqlite::types::Value::Integer(number)) = row.remove(0) {
+                last = Some(number);
+            }
+            each(row).map(|()| ControlFlow::Continue(()))
+        })?;
+        Ok((last, is_whole))
+    }
+
+    /// Looks into a gap from its middle, and into the gaps that leaves; large ones first.
+    fn search_gap(&mut self, low: i64, high: i64) -> Result<(), StoreError> {
+        let mut gaps = VecDeque::from([(low, high)]);
+        while let Some((low, high)) = gaps.pop_front() {
+            if high - low < 2 || self.probes >= MOST_PROBES {
+                continue;
+            }
+            let middle = low + (high - low) / 2;
+            let (up, is_whole) = self.read(middle - 1, high, true)?;
+            if !is_whole {
+                gaps.push_back((up.unwrap_or(middle), high));
+            }
+            let (down, is_whole) = self.read(low, middle, false)?;
+            if !is_whole {
+                gaps.push_back((low, down.unwrap_or(middle)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives the file the header that a database of ours has, if only that is broken.
+fn repair_header(file: &Path, scratch: &Path) -> Result<(), StoreError> {
+    let header = header_for(file, &Model::make(scratch, Layout::AsMade)?)?;
+    write_at_start(file, &header)
+}
+
+/// Writes the list of tables anew, where it cannot be read: SQLite keeps their roots in front of such a file, in the order in
+/// which they were made, so that they are where a new database has them. Only the tables; no index is needed to read them.
+/// An error if what is then read makes no sense: the layout was another.
+fn graft_schema(file: &Path, model: &Model) -> Result<(), StoreError> {
+    // It may hold a first page, which would hide the new one.
+    let _ = fs::remove_file(with_suffix(file, "-wal"));
+    let _ = fs::remove_file(with_suffix(file, "-shm"));
+    let mut page = [0; PAGE];
+    page[..HEADER].copy_from_slice(&header_for(file, model)?);
+    // A rollback journal, and no map of who points to a page: that may be broken, too.
+    page[18..20].fill(1);
+    page[52..56].fill(0);
+    page[64..68].fill(0);
+    // An empty leaf of a table, whose content would begin at the page's end.
+    page[HEADER] = 0x0d;
+    page[HEADER + 5..HEADER + 7].copy_from_slice(&(PAGE as u16).to_be_bytes());
+    write_at_start(file, &page)?;
+    let database = Connection::open(file)?;
+    database.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(()))?;
+    database.pragma_update(None, "writable_schema", true)?;
+    for (name, root, sql) in &model.tables {
+        let insert = "INSERT INTO sqlite_schema (type, name, tbl_name, rootpage, sql) VALUES ('table', ?1, ?1, ?2, ?3)";
+        database.execute(insert, rusqlite::params![name, root, sql])?;
+    }
+    drop(database);
+    make_sense(&open_leniently(file)?)
+}
+
+/// Columns whose values tell a table from others.
+const TELLING: [(&str, &str); 6] = [
+    (
+        "sessions",
+        "typeof(id) = 'text' AND typeof(started_at) = 'integer' AND typeof(prompt_count) = 'integer'",
+    ),
+    (
+        "user_prompts",
+        "typeof(session_id) = 'text' AND typeof(prompt_number) = 'integer' AND typeof(prompt) = 'text'",
+    ),
+    ("pending_queue", "typeof(event_key) = 'text' AND kind IN ('observation', 'summarize', 'flush')"),
+    ("observations", "length(uid) = 36 AND typeof(session_id) = 'text' AND typeof(created_at) = 'integer'"),
+    (
+        "session_summaries",
+        "length(uid) = 36 AND typeof(session_id) = 'text' AND typeof(created_at) = 'integer'",
+    ),
+    ("event_log", "typeof(event_type) = 'text' AND typeof(created_at) = 'integer'"),
+];
+
+fn make_sense(database: &Connection) -> Result<(), StoreError> {
+    for (table, is_ours) in TELLING {
+        let sql = format!("SELECT coalesce((SELECT {is_ours} FROM {table} NOT INDEXED LIMIT 1), 1)");
+        // What cannot be read is damaged, and says nothing.
+        if database
+            .query_row(&sql, [], |row| row.get::<_, Option<bool>>(0))
+            .is_ok_and(|is_ours| is_ours != Some(true))
+        {
+            return Err(StoreError::Damaged(format!("{table} is somewhere else")));
+        }
+    }
+    Ok(())
+}
+
+/// Where the tables lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// In the order in which they were made.
+    AsMade,
+    /// Forgetting rewrites the file, which puts all tables in front of all indexes.
+    AsVacuumed,
+}
+
+/// The header of a new database, for a file of this size.
+fn header_for(file: &Path, model: &Model) -> Result<[u8; HEADER], StoreError> {
+    let mut header = model.header;
+    let target = OpenOptions::new().write(true).open(file)?;
+    let pages = target.metadata()?.len().div_ceil(PAGE as u64);
+    target.set_len(pages * PAGE as u64)?;
+    // The number of pages, and that it is valid; no list of free ones.
+    header[28..32].copy_from_slice(&u32::try_from(pages).unwrap_or(u32::MAX).to_be_bytes());
+    header.copy_within(24..28, 92);
+    header[32..40].fill(0);
+    Ok(header)
+}
+
+fn write_at_start(file: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let mut target = OpenOptions::new().write(true).open(file)?;
+    target.write_all(bytes)?;
+    Ok(target.sync_all()?)
+}
+
+/// What a new database of ours looks like.
+struct Model {
+    header: [u8; HEADER],
+    /// Name, root page, and columns.
+    tables: Vec<(String, i64, String)>,
+}
+
+impl Model {
+    fn make(scratch: &Path, layout: Layout) -> Result<Self, StoreError> {
+        let path = scratch.join("model.db");
+        let clean = || {
+            for suffix in ["", "-wal", "-shm"] {
+                let _ = fs::remove_file(with_suffix(&path, suffix));
+            }
+        };
+        clean();
+        let model = Self::read(&path, layout);
+        clean();
+        model
+    }
+
+    fn read(path: &Path, layout: Layout) -> Result<Self, StoreError> {
+        let mut database = Connection::open(path)?;
+        schema::create(&mut database, Duration::from_secs(5))?;
+        if layout == Layout::AsVacuumed {
+            database.execute_batch("VACUUM")?;
+        }
+        let mut tables = Vec::new();
+        for table in &TABLES {
+            let sql = "SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+            let root = database.query_row(sql, [table.name], |row| row.get(0))?;
+            tables.push((table.name.to_owned(), root, columns_of(&database, table)?));
+        }
+        // Closing it writes its log back.
+        drop(database);
+        let mut header = [0; HEADER];
+        fs::File::open(path)?.read_exact(&mut header)?;
+        Ok(Self { header, tables })
+    }
+}
+
+/// A definition with the columns in their order, and without anything that would need an index.
+fn columns_of(database: &Connection, table: &Table) -> Result<String, StoreError> {
+    let statement = database.prepare(&format!("SELECT * FROM {} LIMIT 0", table.name))?;
+    let names = statement.column_names();
+    Ok(if table.is_numbered {
+        let columns =
+            names.into_iter().map(|name| if name == "id" { "id INTEGER PRIMARY KEY" } else { name });
+        format!("CREATE TABLE {} ({})", table.name, columns.collect::<Vec<_>>().join(", "))
+    } else {
+        let key = table.identity.join(", ");
+        format!("CREATE TABLE {} ({}, PRIMARY KEY ({key})) WITHOUT ROWID", table.name, names.join(", "))
+    })
+}

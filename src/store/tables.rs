@@ -1,0 +1,84 @@
+//! Which tables hold what cannot be made again, and by what their rows are known. All others are derived from them.
+
+/// One such table.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Its name.
+    pub name: &'static str,
+    /// What makes a row known again in another database.
+    pub identity: &'static [&'static str],
+    /// Whether its `id` is a number, which another database may have given to another row.
+    pub is_numbered: bool,
+    /// Columns that hold the number of a row of another table.
+    pub references: &'static [(&'static str, &'static str)],
+}
+
+const fn numbered(name: &'static str, identity: &'static [&'static str]) -> Table {
+    Table { name, identity, is_numbered: true, references: &[] }
+}
+
+/// Those that others refer to come first.
+pub const TABLES: [Table; 9] = [
+    Table { name: "sessions", identity: &["id"], is_numbered: false, references: &[] },
+    numbered("user_prompts", &["session_id", "prompt_number"]),
+    numbered("pending_queue", &["event_key"]),
+    numbered("observations", &["uid"]),
+    Table {
+        name: "observation_sources",
+        identity: &["observation_id", "queue_id"],
+        is_numbered: false,
+        references: &[("observation_id", "observations"), ("queue_id", "pending_queue")],
+    },
+    numbered("session_summaries", &["uid"]),
+    Table {
+        references: &[("source_observation_id", "observations"), ("superseded_by", "learnings")],
+        ..numbered("learnings", &["uid"])
+    },
+    numbered(
+        "function_map",
+        &["session_id", "file_path", "qualified_name", "line_start", "change_type", "snapshot_at"],
+    ),
+    numbered(
+        "event_log",
+        &[
+            "event_type",
+            "created_at",
+            "session_id",
+            "data",
+            "duration_ms",
+            "tokens_in",
+            "tokens_out",
+            "cost_usd",
+        ],
+    ),
+];
+
+/// The table of that name.
+pub fn by_name(name: &str) -> Option<&'static Table> {
+    TABLES.iter().find(|table| table.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paths::Home;
+
+    #[test]
+    fn every_table_is_listed_or_made_from_those_that_are() {
+        let scratch = tempfile::tempdir().unwrap();
+        let database = crate::store::open_for_hook(&Home::at(scratch.path()), 1000).unwrap();
+        let sql =
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+                   AND name NOT LIKE 'search\\_%' ESCAPE '\\'";
+        let mut statement = database.prepare(sql).unwrap();
+        let names = statement.query_map([], |row| row.get::<_, String>(0)).unwrap().map(Result::unwrap);
+        let mut names: Vec<String> = names.collect();
+        let mut listed: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
+        names.sort();
+        listed.sort_unstable();
+        assert_eq!(
+            names, listed,
+            "a new table is exported, recovered and forgotten, or has a name with search_"
+        );
+    }
+}

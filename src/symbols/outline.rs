@@ -1,0 +1,294 @@
+//! From a syntax tree to the list of symbols in it.
+
+use std::ops::Range;
+
+use tree_sitter::Node;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::grammars::{Item, Meaning, Scope, declaration_start, is_attribute, meaning};
+use super::{Language, Symbol, SymbolKind};
+
+/// A signature is one line of a list: longer ones are cut.
+const MAX_SIGNATURE_CHARS: usize = 160;
+/// Nobody nests classes this deep. Arbitrary text may, and recursion must end.
+const MAX_DEPTH: usize = 64;
+
+/// A symbol and the part of the file that it was made of.
+pub(super) struct Found {
+    pub symbol: Symbol,
+    pub bytes: Range<usize>,
+    /// Only announces what is defined elsewhere.
+    pub is_prototype: bool,
+}
+
+/// All symbols below `root`, in the order of the file.
+pub(super) fn outline(language: Language, root: Node<'_>, source: &str) -> Vec<Found> {
+    let mut outline =
+        Outline { language, source, found: Vec::new(), comments: Vec::new(), scratch: Vec::new() };
+    outline.visit_children(root, &Scope::default(), None, 0);
+    let mut found = outline.found;
+    drop_answered_prototypes(&mut found);
+    found
+}
+
+/// A prototype is of interest only where its definition is not.
+fn drop_answered_prototypes(found: &mut Vec<Found>) {
+    if !found.iter().any(|one| one.is_prototype) {
+        return;
+    }
+    let defined = found.iter().filter(|one| !one.is_prototype);
+    let defined: std::collections::HashSet<_> =
+        defined.map(|one| one.symbol.qualified_name.clone()).collect();
+    found.retain(|one| !(one.is_prototype && defined.contains(&one.symbol.qualified_name)));
+}
+
+struct Outline<'source> {
+    language: Language,
+    source: &'source str,
+    found: Vec<Found>,
+    /// The comments between symbols.
+    comments: Vec<Range<usize>>,
+    /// The text that is hashed, kept for its memory.
+    scratch: Vec<u8>,
+}
+
+/// The node whose extent a symbol takes over, and where the attributes in front of it begin.
+#[derive(Clone, Copy)]
+struct Frame<'tree> {
+    outermost: Node<'tree>,
+    attribute: Option<Node<'tree>>,
+}
+
+impl<'tree> Frame<'tree> {
+    fn first(self) -> Node<'tree> {
+        self.attribute.unwrap_or(self.outermost)
+    }
+
+    fn bytes(self) -> Range<usize> {
+        self.first().start_byte()..self.outermost.end_byte()
+    }
+
+    fn lines(self) -> (u32, u32) {
+        let (start, end) = (self.first().start_position(), self.outermost.end_position());
+        // A node that swallows its newline ends before the first column of the next line.
+        let end_row = if end.column == 0 && end.row > start.row { end.row - 1 } else { end.row };
+        let line = |row: usize| u32::try_from(row + 1).unwrap_or(u32::MAX);
+        (line(start.row), line(end_row))
+    }
+}
+
+impl Outline<'_> {
+    fn visit_children(&mut self, parent: Node<'_>, scope: &Scope, frame: Option<Frame<'_>>, depth: usize) {
+        if depth > MAX_DEPTH {
+            return;
+        }
+        let mut cursor = parent.walk();
+        let mut attribute = None;
+        for child in parent.named_children(&mut cursor) {
+            if is_attribute(child) {
+                attribute = attribute.or(Some(child));
+            } else if child.is_extra() {
+                self.comments.push(child.byte_range());
+            } else {
+                let own = Frame { outermost: child, attribute: attribute.take() };
+                self.visit(child, scope, frame.unwrap_or(own), depth);
+            }
+        }
+    }
+
+    fn visit(&mut self, node: Node<'_>, scope: &Scope, frame: Frame<'_>, depth: usize) {
+        match meaning(self.language, node, self.source, scope) {
+            Meaning::Nothing => {}
+            Meaning::Through(body) => self.visit_children(body, scope, None, depth + 1),
+            Meaning::Wrapper => self.visit_children(node, scope, Some(frame), depth + 1),
+            Meaning::Scope(inner, body) => {
+                let path = joined(scope, inner.joint, &inner.path);
+                self.visit_children(body, &Scope { path, ..inner }, None, depth + 1);
+            }
+            Meaning::Symbol(item) => self.symbol(item, scope, frame, depth),
+        }
+    }
+
+    fn symbol(&mut self, item: Item<'_>, scope: &Scope, frame: Frame<'_>, depth: usize) {
+        // An alias in a type is a part of the type.
+        if item.name.is_empty() || (scope.is_type && item.kind == SymbolKind::Type) {
+            return;
+        }
+        let kind = match item.kind {
+            SymbolKind::Function if scope.is_type => SymbolKind::Method,
+            kind => kind,
+        };
+        let qualified_name = joined(scope, item.joint, &item.name);
+        let name_at = qualified_name.len() - own_name(&item.name).len();
+        let signature = signature(self.source, declaration_start(frame.outermost)..item.header_end);
+        let (line_start, line_end) = frame.lines();
+        let symbol = Symbol { qualified_name, name_at, kind, signature, line_start, line_end, body_hash: 0 };
+        let index = self.found.len();
+        let first_comment = self.comments.len();
+        self.found.push(Found { symbol, bytes: frame.bytes(), is_prototype: item.is_prototype });
+        if let Some(members) = item.members {
+            let path = self.found[index].symbol.qualified_name.clone();
+            self.visit_children(members, &Scope { path, is_type: true, ..Scope::default() }, None, depth + 1);
+        }
+        self.found[index].symbol.body_hash = self.hash(index, first_comment);
+    }
+
+    /// The hash of a symbol's text without its members and the comments among them, so that an edit in a method does
+    /// not change its class; and without its own name and the name of the type around it, so that a new name alone
+    /// changes nothing.
+    fn hash(&mut self, index: usize, first_comment: usize) -> u64 {
+        let Some((own, members)) = self.found[index..].split_first() else { return 0 };
+        let members = members.iter().map(|member| member.bytes.clone());
+        let mut left_out: Vec<_> = members.chain(self.comments[first_comment..].iter().cloned()).collect();
+        left_out.sort_by_key(|bytes| bytes.start);
+        self.scratch.clear();
+        let mut canonical = Canonical {
+            text: &mut self.scratch,
+            names: [own.symbol.name(), type_in(own.symbol.scope())]
+                .map(|name| identifier_at_end(name).as_bytes()),
+            commas_end_lists: self.language != Language::Python,
+            word_start: None,
+            gap: false,
+        };
+        let mut at = own.bytes.start;
+        for bytes in left_out {
+            // What is left out with its owner begins before the owner's end.
+            if bytes.start >= at {
+                canonical.push(self.source.as_bytes().get(at..bytes.start).unwrap_or_default());
+                at = bytes.end;
+            }
+        }
+        canonical.push(self.source.as_bytes().get(at..own.bytes.end).unwrap_or_default());
+        canonical.end_word();
+        xxh3_64(&self.scratch)
+    }
+}
+
+/// `Scope` + joint + name, or the name alone outside of any scope. A scope may have no name of its own.
+fn joined(scope: &Scope, joint: &str, name: &str) -> String {
+    match (scope.path.is_empty(), name.is_empty()) {
+        (true, _) => name.to_owned(),
+        (_, true) => scope.path.clone(),
+        _ => format!("{}{joint}{name}", scope.path),
+    }
+}
+
+/// The last part of a name that is qualified in itself: `method` of `Type::method`.
+fn own_name(name: &str) -> &str {
+    if name.starts_with(['[', '<']) || name.starts_with("operator") {
+        return name;
+    }
+    let after = |joint: &str| name.rfind(joint).map_or(0, |at| at + joint.len());
+    let start = after("::").max(after("."));
+    // `Vector::operator[]`, where the sign is part of the name.
+    match name.find("operator") {
+        Some(at) if at > 0 => &name[at..],
+        _ if start < name.len() => &name[start..],
+        _ => name,
+    }
+}
+
+/// The type of a scope: `Type` of `<Type as Trait>`.
+fn type_in(scope: &str) -> &str {
+    let of_trait = scope.rsplit_once('<').and_then(|(_, inside)| inside.split_once(" as "));
+    of_trait.map_or(scope, |(of, _)| of)
+}
+
+fn identifier_at_end(name: &str) -> &str {
+    let start = name
+        .rfind(|character: char| !is_word(character))
+        .map(|at| at + name[at..].chars().next().map_or(1, char::len_utf8));
+    &name[start.unwrap_or(0)..]
+}
+
+fn is_word(character: char) -> bool {
+    character.is_alphanumeric() || character == '_' || character == '$'
+}
+
+fn is_word_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
+}
+
+/// Text in which blanks count only where they part two words, the comma that a formatter puts after the last of a list
+/// not at all, and some names are the same as any other.
+struct Canonical<'scratch, 'name> {
+    text: &'scratch mut Vec<u8>,
+    names: [&'name [u8]; 2],
+    /// Not in Python, where it makes a tuple.
+    commas_end_lists: bool,
+    word_start: Option<usize>,
+    gap: bool,
+}
+
+impl Canonical<'_, '_> {
+    fn push(&mut self, piece: &[u8]) {
+        for &byte in piece {
+            if byte.is_ascii_whitespace() {
+                self.end_word();
+                self.gap = true;
+                continue;
+            }
+            if is_word_byte(byte) {
+                self.begin_word();
+            } else {
+                self.end_word();
+                if self.commas_end_lists
+                    && matches!(byte, b')' | b']' | b'}')
+                    && self.text.last() == Some(&b',')
+                {
+                    self.text.pop();
+                }
+            }
+            self.gap = false;
+            self.text.push(byte);
+        }
+    }
+
+    fn begin_word(&mut self) {
+        if self.word_start.is_none() {
+            let follows_word = self.text.last().is_some_and(|last| is_word_byte(*last) || *last < 2);
+            if self.gap && follows_word {
+                self.text.push(b' ');
+            }
+            self.word_start = Some(self.text.len());
+        }
+    }
+
+    fn end_word(&mut self) {
+        let Some(start) = self.word_start.take() else { return };
+        let known = self.names.iter().position(|name| self.text[start..] == **name);
+        if let Some(which) = known {
+            self.text.truncate(start);
+            self.text.push(if which == 0 { 0 } else { 1 });
+        }
+    }
+}
+
+/// One line: blanks folded, what only opens the body cut off, bounded.
+fn signature(source: &str, header: Range<usize>) -> String {
+    let written = source.get(header.start..header.end.max(header.start)).unwrap_or_default();
+    let mut line = String::with_capacity(written.len().min(4 * MAX_SIGNATURE_CHARS));
+    for word in written.split_whitespace() {
+        if !line.is_empty() && !line.ends_with('(') && !word.starts_with([')', ',', ';']) {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > 4 * MAX_SIGNATURE_CHARS {
+            break;
+        }
+    }
+    let kept = without_opening(&line);
+    match kept.char_indices().nth(MAX_SIGNATURE_CHARS - 1) {
+        Some((at, last)) if at + last.len_utf8() < kept.len() => format!("{}…", &kept[..at]),
+        _ => kept.to_owned(),
+    }
+}
+
+/// The declaration without what only leads to the body.
+fn without_opening(line: &str) -> &str {
+    let mut kept = line;
+    while let Some(shorter) = ["{", "=>", ":", "=", ";", ","].iter().find_map(|end| kept.strip_suffix(end)) {
+        kept = shorter.trim_end();
+    }
+    kept
+}

@@ -1,0 +1,84 @@
+//! A context with all that the service has: search, and a look at git. For the route, and for the command line.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::clock;
+use crate::config::Config;
+use crate::context::{self, Context, Hint, Question, Situation, recall};
+use crate::project::Project;
+use crate::repository::Repositories;
+
+/// Git gets no longer than this; what it says later serves the next session.
+const GIT_PATIENCE: Duration = Duration::from_millis(60);
+
+/// What is asked for.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Asked {
+    /// Where the project is.
+    pub project_path: String,
+    /// Where the session is, if that is another worktree.
+    pub cwd: Option<String>,
+    /// Who asks; empty if nobody's session does.
+    #[serde(default)]
+    pub session_id: String,
+    /// How the session began.
+    pub source: Option<String>,
+    /// Another budget than the usual one.
+    pub budget: Option<usize>,
+}
+
+impl Asked {
+    /// The most tokens that the text may take.
+    pub fn budget(&self, config: &Config) -> usize {
+        self.budget.unwrap_or_else(|| usize::try_from(config.context.budget).unwrap_or(usize::MAX))
+    }
+}
+
+/// Builds the context.
+pub fn build(
+    database: &Connection,
+    config: &Config,
+    repositories: &Arc<Repositories>,
+    asked: &Asked,
+    hint: Hint,
+) -> Context {
+    let project = Project::of(asked.project_path.as_ref(), &config.capture);
+    let place = asked.cwd.as_deref().filter(|cwd| Path::new(cwd).is_absolute());
+    let place = place.map(|cwd| Project::of(cwd.as_ref(), &config.capture));
+    let place = place.as_ref().filter(|place| place.path == project.path).unwrap_or(&project);
+    let mut situation = match place.is_repository {
+        true => repositories.look(&place.root, GIT_PATIENCE),
+        false => Situation::default(),
+    };
+    situation.branch.clone_from(&place.branch);
+    let now = clock::now();
+    let recall =
+        |question: &Question| recall::by_search(database, &config.search, &project.name, question, now);
+    context::build(
+        database,
+        &context::Request {
+            project: &project.name,
+            project_path: &project.path.to_string_lossy(),
+            root: &place.root.to_string_lossy(),
+            session_id: &asked.session_id,
+            source: asked.source.as_deref(),
+            situation,
+            recall: Some(&recall),
+            hint,
+            now,
+            budget: asked.budget(config),
+        },
+    )
+}
+
+/// A context as the route and the command line give it out.
+pub fn as_json(built: &Context, build_ms: f64) -> Value {
+    json!({"context": built.text, "tokens": built.tokens, "layers": built.layers, "skipped": built.skipped,
+           "build_ms": build_ms})
+}

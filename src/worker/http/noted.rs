@@ -1,0 +1,41 @@
+//! Requests in the event log: those that change something, and those that the service could not serve. Questions are counted
+//! by nobody: a log row for each would cost more than the answer.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{Request, State};
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::Response;
+use serde_json::json;
+
+use crate::store::log::{LogEntry, log};
+use crate::worker::clock;
+use crate::worker::state::Shared;
+
+/// Not even these: hooks send one with every event, and a question may come in a body.
+const UNNOTED: [&str; 2] = ["/api/nudge", "/api/search"];
+
+/// Serves the request, and notes it if it is worth a row. The client does not wait for that.
+pub async fn note(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+    let began = Instant::now();
+    let response = next.run(request).await;
+    let changes = method != Method::GET && !UNNOTED.contains(&path.as_str());
+    if (changes || response.status().is_server_error())
+        && let Ok(running) = shared.running()
+    {
+        let entry = LogEntry {
+            event_type: "request",
+            data: json!({"method": method.as_str(), "path": path, "status": response.status().as_u16()}),
+            duration_ms: Some(began.elapsed().as_secs_f64() * 1000.0),
+            ..LogEntry::default()
+        };
+        tokio::spawn(async move {
+            let _ = running.database.write(move |database| log(database, &entry, clock::now())).await;
+        });
+    }
+    response
+}

@@ -1,0 +1,185 @@
+//! Every command as people and scripts use it: without a worker, in a pipe, on a terminal, narrow or without colours; what
+//! JSON it prints, and with which code it ends.
+
+use std::process::Command;
+
+use serde_json::{Map, Value};
+
+use crate::sandbox::{Ran, Sandbox, run};
+use crate::service::Worker;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_claude-mem");
+
+fn command(sandbox: &Sandbox, arguments: &[&str]) -> Command {
+    let mut command = sandbox.command(PROGRAM);
+    command.args(arguments).env("PATH", "/usr/bin:/bin").env("TERM", "xterm-256color");
+    command
+}
+
+fn mem(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+    run(command(sandbox, arguments), b"")
+}
+
+/// One turn that became memory, one event that failed, one that waits; no worker.
+fn remembered() -> Sandbox {
+    let sandbox = Sandbox::new();
+    // A backup of the day may or may not be made so soon.
+    sandbox.configure("[backup]\nkeep = 0");
+    let mut worker = Worker::start(&sandbox);
+    sandbox.prompt("one", "Repair the greeting");
+    sandbox.edit("one", "edit");
+    sandbox.end_turn("one");
+    sandbox.hook("save", "no json at all").assert_unnoticed();
+    sandbox.wait_until_settled();
+    worker.stop();
+    sandbox.edit("two", "waits");
+    sandbox
+}
+
+/// Commands that report, and how they end without a worker.
+const REPORTING: [(&[&str], i32); 14] = [
+    (&["status"], 1),
+    (&["doctor"], 1),
+    (&["sessions"], 0),
+    (&["search", "greeting"], 0),
+    (&["timeline", "1"], 0),
+    (&["show", "1", "S1", "P1"], 0),
+    (&["queue", "list"], 0),
+    (&["queue", "errors"], 0),
+    (&["stats"], 0),
+    (&["backup"], 0),
+    (&["backup", "--list"], 0),
+    (&["restore", "--list"], 0),
+    (&["forget", "1", "--dry-run"], 0),
+    (&["restore", "--yes"], 0),
+];
+
+/// What is where in a JSON value, without what it is.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(_) => "boolean".into(),
+        Value::Number(_) => "number".into(),
+        Value::String(_) => "string".into(),
+        Value::Array(items) => Value::Array(items.first().map(shape).into_iter().collect()),
+        Value::Object(fields) => {
+            let shapes: Map<String, Value> =
+                fields.iter().map(|(name, value)| (name.clone(), shape(value))).collect();
+            shapes.into()
+        }
+    }
+}
+
+#[test]
+fn every_command_that_reports_prints_json_of_a_known_shape() {
+    let sandbox = remembered();
+    for (arguments, code) in REPORTING {
+        let ran = mem(&sandbox, &[arguments, &["--json"]].concat());
+        assert_eq!(ran.code, Some(code), "{arguments:?}: {ran:?}");
+        let value: Value = serde_json::from_str(&ran.stdout)
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {ran:?}"));
+        let name = arguments.join("_").replace("--", "");
+        insta::assert_snapshot!(format!("json_{name}"), format!("{:#}", shape(&value)));
+    }
+}
+
+#[test]
+fn in_a_pipe_there_are_no_colours_and_without_a_worker_most_things_work() {
+    let sandbox = remembered();
+    for (arguments, code) in REPORTING {
+        let ran = mem(&sandbox, arguments);
+        assert_eq!(ran.code, Some(code), "{arguments:?}: {ran:?}");
+        assert!(!ran.stdout.contains('\u{1b}') && !ran.stderr.contains('\u{1b}'), "{arguments:?}: {ran:?}");
+        assert!(!ran.stdout.trim().is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn with_nothing_remembered_every_command_says_so_and_none_fails_in_another_way() {
+    for (arguments, _) in REPORTING {
+        let sandbox = Sandbox::new();
+        let ran = mem(&sandbox, arguments);
+        assert!(matches!(ran.code, Some(0 | 1)), "{arguments:?}: {ran:?}");
+        assert!(!ran.stdout.is_empty() || ran.stderr.starts_with("claude-mem: "), "{arguments:?}: {ran:?}");
+        assert!(!ran.stderr.contains("panicked"), "{arguments:?}: {ran:?}");
+    }
+}
+
+/// On a terminal of this many columns.
+fn on_a_terminal(sandbox: &Sandbox, columns: u16, arguments: &[&str], no_colour: bool) -> Option<String> {
+    let quoted: Vec<String> = arguments.iter().map(|word| format!("'{word}'")).collect();
+    let line = format!("stty cols {columns}; '{PROGRAM}' {}", quoted.join(" "));
+    let mut script = sandbox.command("script");
+    script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm-256color").env("SHELL", "/bin/sh");
+    if no_colour {
+        script.env("NO_COLOR", "1");
+    }
+    let output = script.output().ok().filter(|_| std::path::Path::new("/usr/bin/script").exists());
+    if output.is_none() {
+        eprintln!("SKIPPED: `script` is not installed");
+    }
+    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn on_a_terminal_there_are_colours_unless_nobody_wants_them() {
+    let sandbox = remembered();
+    let search = ["search", "greeting"];
+    let Some(coloured) = on_a_terminal(&sandbox, 100, &search, false) else { return };
+    assert!(coloured.contains("\u{1b}["), "{coloured:?}");
+    let plain = on_a_terminal(&sandbox, 100, &search, true).unwrap();
+    assert!(!plain.contains('\u{1b}'), "{plain:?}");
+    assert!(plain.contains("greeting"), "{plain:?}");
+}
+
+#[test]
+fn a_narrow_terminal_loses_decoration_and_no_figures() {
+    let sandbox = remembered();
+    let Some(narrow) = on_a_terminal(&sandbox, 40, &["stats"], true) else { return };
+    let wide = on_a_terminal(&sandbox, 200, &["stats"], true).unwrap();
+    let longest = |text: &str| text.lines().map(|line| line.trim_end().chars().count()).max().unwrap();
+    assert!(longest(&narrow) < longest(&wide), "{narrow}\n{wide}");
+    assert!(narrow.contains("ratio") && narrow.contains("$0.0000 of $1.00"), "{narrow}");
+    // The doctor waits for a worker that is not there.
+    for (arguments, _) in REPORTING.into_iter().filter(|(arguments, _)| arguments[0] != "doctor") {
+        let shown = on_a_terminal(&sandbox, 20, arguments, false).unwrap();
+        assert!(!shown.contains("panicked"), "{arguments:?}: {shown}");
+    }
+}
+
+#[test]
+fn exit_codes_are_0_done_1_failed_2_usage() {
+    let sandbox = remembered();
+    let cases: [(&[&str], i32); 14] = [
+        (&["--version"], 0),
+        (&["help"], 0),
+        (&["config", "check"], 0),
+        (&["config", "path"], 0),
+        (&["show", "999999"], 1),
+        (&["show", "nonsense"], 1),
+        (&["timeline", "999999"], 1),
+        (&["forget", "999999", "--yes"], 1),
+        (&["restore", "/nonexistent"], 1),
+        (&["import", "/nonexistent"], 1),
+        (&["forget"], 2),
+        (&["stats", "--days", "0"], 2),
+        (&["timeline"], 2),
+        (&["nonsense"], 2),
+    ];
+    for (arguments, code) in cases {
+        let ran = mem(&sandbox, arguments);
+        assert_eq!(ran.code, Some(code), "{arguments:?}: {ran:?}");
+        // What went wrong is said once, and not where a pipe takes it for a result.
+        assert_eq!(ran.stderr.is_empty(), code == 0, "{arguments:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let sandbox = remembered();
+    let line = format!("'{PROGRAM}' export | head -1");
+    let mut shell = sandbox.command("bash");
+    shell.args(["-c", &format!("set -o pipefail; {line}")]);
+    let ran = run(shell, b"");
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+}

@@ -1,0 +1,296 @@
+//! A damaged database: the service is up again without a person, with everything that could be had, and tells of it.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::sandbox::{Ran, Sandbox, run};
+use crate::service::{PATIENCE, Worker};
+
+/// So many sessions with a turn each, all of it made into memory, and the log written back into the file.
+fn remembered(sandbox: &Sandbox, sessions: usize) {
+    let mut worker = Worker::start(sandbox);
+    for number in 0..sessions {
+        turn(sandbox, &format!("session-{number}"));
+    }
+    sandbox.wait_until_settled();
+    worker.stop();
+    sandbox.database().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+}
+
+fn turn(sandbox: &Sandbox, session: &str) {
+    sandbox.prompt(session, &format!("Repair the greeting of {session}"));
+    sandbox.edit(session, &format!("{session}-edit"));
+    sandbox.end_turn(session);
+}
+
+fn count(sandbox: &Sandbox, table: &str) -> i64 {
+    sandbox.get(&format!("SELECT count(*) FROM {table}"))
+}
+
+fn database(sandbox: &Sandbox) -> PathBuf {
+    sandbox.data().join("claude-mem.db")
+}
+
+fn overwrite(file: &PathBuf, from: u64, bytes: usize) {
+    let mut file = OpenOptions::new().write(true).open(file).unwrap();
+    file.seek(SeekFrom::Start(from)).unwrap();
+    file.write_all(&vec![0xa5; bytes]).unwrap();
+}
+
+fn mem(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+    let mut command = sandbox.command(env!("CARGO_BIN_EXE_claude-mem"));
+    command.args(arguments).env("PATH", "/usr/bin:/bin");
+    run(command, b"")
+}
+
+/// Starts a worker and waits until it is well. Returns what it noted about the recovery.
+fn recovered(sandbox: &Sandbox) -> (Worker, Value) {
+    let worker = Worker::start(sandbox);
+    worker.wait_for_health("well", |health| health["status"] == "ok");
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        let noted = sandbox.database().query_row(
+            "SELECT data FROM event_log WHERE event_type = 'recovery'",
+            [],
+            |row| row.get::<_, String>(0),
+        );
+        if let Ok(noted) = noted {
+            worker.wait_for_health("well", |health| health["status"] == "ok");
+            return (worker, serde_json::from_str(&noted).unwrap());
+        }
+        assert!(std::time::Instant::now() < deadline, "no recovery\n{}", sandbox.logged());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+fn is_whole(sandbox: &Sandbox) {
+    assert_eq!(sandbox.get::<String>("PRAGMA integrity_check"), "ok");
+    assert!(!sandbox.data().join("recovering").exists());
+}
+
+/// The next session is told, once; the status tells for a week.
+fn is_told(sandbox: &Sandbox) {
+    let start = json!({"session_id": "next", "cwd": sandbox.path(), "source": "startup"});
+    let said: Value = serde_json::from_str(&sandbox.hook("context", start.to_string()).stdout).unwrap();
+    let message = said["systemMessage"].as_str().unwrap();
+    assert!(message.contains("damaged and has been recovered"), "{message}");
+    let status = mem(sandbox, &["status"]);
+    assert!(status.stdout.contains("recovered just now"), "{}", status.stdout);
+    assert!(sandbox.logged().contains("has been recovered"), "{}", sandbox.logged());
+}
+
+#[test]
+fn a_header_that_was_overwritten_loses_nothing() {
+    for bytes in [100, 4096] {
+        let sandbox = Sandbox::new();
+        remembered(&sandbox, 3);
+        let before =
+            (count(&sandbox, "observations"), count(&sandbox, "user_prompts"), count(&sandbox, "sessions"));
+        overwrite(&database(&sandbox), 0, bytes);
+        // What comes meanwhile waits in the spool.
+        turn(&sandbox, "late");
+        assert_eq!(sandbox.spooled().len(), 3);
+        let (_worker, report) = recovered(&sandbox);
+        sandbox.wait_until_settled();
+        let after =
+            (count(&sandbox, "observations"), count(&sandbox, "user_prompts"), count(&sandbox, "sessions"));
+        assert_eq!(after, (before.0 + 1, before.1 + 1, before.2 + 1), "{bytes}: {report:#}");
+        assert_eq!(report["salvaged"]["observations"], before.0, "{report:#}");
+        assert!(PathBuf::from(report["damaged"].as_str().unwrap()).exists());
+        is_whole(&sandbox);
+        is_told(&sandbox);
+    }
+}
+
+#[test]
+fn pages_that_were_overwritten_are_filled_from_the_backup_and_the_rest_is_kept() {
+    let sandbox = Sandbox::new();
+    remembered(&sandbox, 12);
+    assert_eq!(mem(&sandbox, &["backup"]).code, Some(0));
+    remembered_more(&sandbox);
+    let before = (count(&sandbox, "observations"), count(&sandbox, "user_prompts"));
+    let pages = fs::metadata(database(&sandbox)).unwrap().len() / 4096;
+    // The roots of the tables are in front; what is behind them goes.
+    overwrite(&database(&sandbox), pages / 2 * 4096, ((pages - pages / 2) * 4096) as usize);
+    let (_worker, report) = recovered(&sandbox);
+    assert!(report["backup"].is_string(), "{report:#}");
+    let sum =
+        |part: &str| -> u64 { report[part].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum() };
+    assert!(sum("salvaged") > 0 && !report["incomplete"].as_array().unwrap().is_empty(), "{report:#}");
+    let after = (count(&sandbox, "observations"), count(&sandbox, "user_prompts"));
+    assert!(after.0 >= 12 && after.0 <= before.0 && after.1 >= 12, "{after:?} of {before:?}: {report:#}");
+    is_whole(&sandbox);
+    is_told(&sandbox);
+    // Everything that is there is found.
+    let found = mem(&sandbox, &["search", "greeting", "--json"]);
+    assert_eq!(found.code, Some(0), "{found:?}");
+}
+
+fn remembered_more(sandbox: &Sandbox) {
+    let mut worker = Worker::start(sandbox);
+    for number in 0..4 {
+        turn(sandbox, &format!("after-the-backup-{number}"));
+    }
+    sandbox.wait_until_settled();
+    worker.stop();
+    sandbox.database().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+}
+
+#[test]
+fn a_file_that_was_truncated_gives_what_is_left_of_it() {
+    let sandbox = Sandbox::new();
+    remembered(&sandbox, 12);
+    assert_eq!(mem(&sandbox, &["backup"]).code, Some(0));
+    let before = count(&sandbox, "observations");
+    let file = OpenOptions::new().write(true).open(database(&sandbox)).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 4096 * 3 / 4 * 4096 + 1000).unwrap();
+    let (_worker, report) = recovered(&sandbox);
+    assert_eq!(count(&sandbox, "observations"), before, "{report:#}");
+    assert!(report["salvaged"]["sessions"].as_u64().unwrap() > 0, "{report:#}");
+    is_whole(&sandbox);
+    is_told(&sandbox);
+}
+
+#[test]
+fn a_file_that_was_emptied_is_restored_from_the_backup() {
+    let sandbox = Sandbox::new();
+    remembered(&sandbox, 3);
+    assert_eq!(mem(&sandbox, &["backup"]).code, Some(0));
+    let before = count(&sandbox, "observations");
+    for file in ["claude-mem.db-wal", "claude-mem.db-shm"] {
+        let _ = fs::remove_file(sandbox.data().join(file));
+    }
+    fs::write(database(&sandbox), "").unwrap();
+    let (_worker, report) = recovered(&sandbox);
+    assert_eq!(report["restored"]["observations"], before, "{report:#}");
+    assert_eq!(count(&sandbox, "observations"), before);
+    is_whole(&sandbox);
+}
+
+#[test]
+fn a_log_that_was_cut_costs_what_was_behind_the_cut_and_no_more() {
+    let sandbox = Sandbox::new();
+    remembered(&sandbox, 3);
+    let before = count(&sandbox, "user_prompts");
+    let mut worker = Worker::start(&sandbox);
+    for number in 0..6 {
+        turn(&sandbox, &format!("in-the-log-{number}"));
+    }
+    sandbox.wait_until_settled();
+    worker.kill();
+    let log = sandbox.data().join("claude-mem.db-wal");
+    let file = OpenOptions::new().write(true).open(&log).unwrap();
+    let length = file.metadata().unwrap().len();
+    assert!(length > 100_000, "{length}");
+    file.set_len(length / 2 + 123).unwrap();
+    let _ = fs::remove_file(sandbox.data().join("claude-mem.db-shm"));
+    let worker = Worker::start(&sandbox);
+    worker.wait_for_health("well", |health| health["status"] == "ok");
+    let after = count(&sandbox, "user_prompts");
+    assert!(after > before && after < before + 6, "{before} {after}");
+    is_whole(&sandbox);
+    turn(&sandbox, "afterwards");
+    sandbox.wait_until_settled();
+}
+
+#[test]
+fn a_worker_that_finds_damage_while_it_runs_recovers_too_and_nothing_that_was_recorded_is_lost() {
+    let sandbox = Sandbox::new();
+    remembered(&sandbox, 3);
+    let worker = Worker::start(&sandbox);
+    worker.wait_for_health("well", |health| health["status"] == "ok");
+    overwrite(&database(&sandbox), 0, 4096);
+    // Hooks that open it now find no database, and their nudge makes the worker look.
+    for number in 0..3 {
+        turn(&sandbox, &format!("meanwhile-{number}"));
+    }
+    let sql = "SELECT (SELECT count(*) FROM user_prompts) = 6 AND NOT EXISTS
+               (SELECT 1 FROM pending_queue WHERE status IN ('raw', 'processing'))";
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        let database = rusqlite::Connection::open(database(&sandbox)).unwrap();
+        if database.query_row(sql, [], |row| row.get::<_, bool>(0)).unwrap_or(false) {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "{}", sandbox.logged());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        crate::service::request(&sandbox.socket(), "POST", "/api/nudge", b"");
+    }
+    is_whole(&sandbox);
+}
+
+#[test]
+fn a_recovery_that_was_killed_is_brought_to_its_end() {
+    let sandbox = Sandbox::new();
+    remembered(&sandbox, 3);
+    let before = count(&sandbox, "observations");
+    // As it is when the process dies right after the damaged file was moved.
+    let aside = sandbox.data().join("damaged/claude-mem-1.db");
+    fs::create_dir(sandbox.data().join("damaged")).unwrap();
+    let begun = format!("{}\n{}", database(&sandbox).display(), aside.display());
+    fs::write(sandbox.data().join("recovering"), begun).unwrap();
+    overwrite(&database(&sandbox), 0, 100);
+    fs::rename(database(&sandbox), &aside).unwrap();
+    turn(&sandbox, "meanwhile");
+    assert_eq!(sandbox.spooled().len(), 3, "hooks keep away");
+    let (_worker, report) = recovered(&sandbox);
+    sandbox.wait_until_settled();
+    assert_eq!(count(&sandbox, "observations"), before + 1, "{report:#}");
+    is_whole(&sandbox);
+}
+
+#[test]
+fn what_was_forgotten_does_not_come_back_from_an_older_backup() {
+    let sandbox = Sandbox::new();
+    remembered(&sandbox, 3);
+    assert_eq!(mem(&sandbox, &["backup"]).code, Some(0));
+    let forgotten = mem(&sandbox, &["forget", "--session", "session-1", "--yes"]);
+    assert_eq!(forgotten.code, Some(0), "{forgotten:?}");
+    let before = count(&sandbox, "observations");
+    sandbox.database().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    overwrite(&database(&sandbox), 0, 4096);
+    let (_worker, report) = recovered(&sandbox);
+    assert_eq!(count(&sandbox, "observations"), before, "{report:#}");
+    assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM sessions WHERE id = 'session-1'"), 0);
+}
+
+#[test]
+fn a_damaged_database_beside_another_programs_is_recovered_and_that_program_is_left_alone() {
+    let sandbox = Sandbox::new();
+    fs::create_dir_all(sandbox.data()).unwrap();
+    let theirs = sandbox.data().join("claude-mem.db");
+    rusqlite::Connection::open(&theirs)
+        .unwrap()
+        .execute_batch("CREATE TABLE sdk_sessions (id INTEGER)")
+        .unwrap();
+    let before = fs::read(&theirs).unwrap();
+    let ours = sandbox.data().join("claude-mem-rs.db");
+    let count = |sql: &str| -> i64 {
+        let database = rusqlite::Connection::open(&ours).unwrap();
+        database.query_row(sql, [], |row| row.get(0)).unwrap_or(-1)
+    };
+    let wait_for = |sql: &str, wanted: i64| {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while count(sql) != wanted {
+            assert!(std::time::Instant::now() < deadline, "{sql}\n{}", sandbox.logged());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    let mut worker = Worker::start(&sandbox);
+    wait_for("SELECT count(*) FROM sessions", 0);
+    turn(&sandbox, "one");
+    wait_for("SELECT count(*) FROM session_summaries", 1);
+    worker.stop();
+    let database = rusqlite::Connection::open(&ours).unwrap();
+    database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    drop(database);
+    overwrite(&ours, 0, 4096);
+    let worker = Worker::start(&sandbox);
+    worker.wait_for_health("well", |health| health["status"] == "ok");
+    wait_for("SELECT count(*) FROM event_log WHERE event_type = 'recovery'", 1);
+    assert_eq!(count("SELECT count(*) FROM session_summaries"), 1);
+    assert_eq!(fs::read(&theirs).unwrap(), before);
+}
