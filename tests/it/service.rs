@@ -22,7 +22,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts one and waits until it answers.
+    /// Starts one and waits until it serves, or says why it cannot.
     pub fn start(sandbox: &Sandbox) -> Self {
         let mut worker = Self::spawn(sandbox.worker_command(), sandbox);
         worker.wait_until_it_answers();
@@ -38,7 +38,8 @@ impl Worker {
 
     pub fn wait_until_it_answers(&mut self) {
         let deadline = Instant::now() + PATIENCE;
-        while get(&self.socket, "/api/health").is_none() {
+        let has_started = || get(&self.socket, "/api/health").is_some_and(|answer| answer.json()["reason"] != "starting");
+        while !has_started() {
             assert!(self.child.try_wait().unwrap().is_none(), "the worker ended");
             assert!(Instant::now() < deadline, "the worker does not answer");
             std::thread::sleep(Duration::from_millis(2));
