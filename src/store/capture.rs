@@ -32,19 +32,29 @@ pub fn record_all(database: &mut Connection, events: &[Event]) -> Result<Vec<Rec
 }
 
 fn record_in(transaction: &Transaction<'_>, event: &Event) -> Result<Recorded, StoreError> {
-    let touch = |session| touch_session(transaction, session, event);
     let session = event.session.as_ref();
     let Some(row) = QueueRow::new(event) else {
-        session.map(touch).transpose()?;
+        session.map(|session| touch_session(transaction, session, event)).transpose()?;
         return note_start(transaction, event);
     };
     let Some(key) = unused_key(transaction, event)? else { return Ok(Recorded::Duplicate) };
-    let prompt_count = session.map(touch).transpose()?;
-    row.insert(transaction, &key, prompt_count)?;
-    if let (Some(session), EventBody::Prompt { text }, Some(number)) = (session, &event.body, prompt_count) {
-        insert_prompt(transaction, session, text, number, event.at)?;
+    if let Some(session) = session
+        && !note_activity(transaction, session, event)?
+    {
+        touch_session(transaction, session, event)?;
+    }
+    if !row.insert(transaction, &key)? {
+        return Ok(Recorded::Duplicate);
+    }
+    if let (Some(session), EventBody::Prompt { text }) = (session, &event.body) {
+        insert_prompt(transaction, session, text, event.at)?;
     }
     Ok(Recorded::New)
+}
+
+/// Whether the event tells of a session only that it lives. Most do, and hooks are made to be fast for them.
+fn is_activity(event: &Event) -> bool {
+    matches!(event.body, EventBody::Tool(_) | EventBody::Summarize(_) | EventBody::Rejected { .. })
 }
 
 /// Notes the start of a session, which has no row in the queue. The same start again a moment later is another hook set's: the
@@ -68,6 +78,8 @@ fn note_start(database: &Connection, event: &Event) -> Result<Recorded, StoreErr
 /// The event's key as it is stored, or nothing if an event with that key is there.
 fn unused_key(database: &Connection, event: &Event) -> Result<Option<String>, StoreError> {
     let (key, known) = match &event.key {
+        // The insert itself will tell, and what was noted of the session by then does no harm.
+        EventKey::Exact(key) if is_activity(event) => (key.clone(), false),
         EventKey::Exact(key) => {
             let sql = "SELECT 1 FROM pending_queue WHERE event_key = ?1";
             (key.clone(), database.prepare(sql)?.exists(params![key])?)
@@ -83,8 +95,21 @@ fn unused_key(database: &Connection, event: &Event) -> Result<Option<String>, St
     Ok((!known).then_some(key))
 }
 
-/// Creates the session or notes that it lives. Returns the number of the current prompt.
-fn touch_session(database: &Connection, session: &SessionStamp, event: &Event) -> Result<i64, StoreError> {
+/// Notes that a session lives; false if there is more to say of it. As few columns as can be, because every index of a column
+/// that is set is written, too.
+fn note_activity(database: &Connection, session: &SessionStamp, event: &Event) -> Result<bool, StoreError> {
+    if !is_activity(event) {
+        return Ok(false);
+    }
+    let sql = "UPDATE sessions SET last_activity_at = max(last_activity_at, ?2), cwd = iif(?3 <> '', ?3, cwd),
+                                   branch = coalesce(?4, branch)
+               WHERE id = ?1 AND status = 'active' AND project_path <> '' AND started_at <= ?2";
+    let stamp = params![session.id.as_str(), event.at, session.cwd, session.branch];
+    Ok(database.prepare(sql)?.execute(stamp)? > 0)
+}
+
+/// Creates the session, or notes all that the event tells of it.
+fn touch_session(database: &Connection, session: &SessionStamp, event: &Event) -> Result<(), StoreError> {
     let source = match &event.body {
         EventBody::Start { source } => source.as_deref(),
         _ => None,
@@ -114,21 +139,18 @@ fn touch_session(database: &Connection, session: &SessionStamp, event: &Event) -
         ":cwd": session.cwd, ":branch": session.branch, ":source": source, ":at": event.at,
         ":ends": ends, ":revives": revives, ":is_prompt": is_prompt,
     })?;
-    // Not RETURNING: it needs a temporary table, which costs the hook more than this look-up.
-    let sql = "SELECT prompt_count FROM sessions WHERE id = ?1";
-    Ok(database.prepare(sql)?.query_row(params![session.id.as_str()], |row| row.get(0))?)
+    Ok(())
 }
 
 fn insert_prompt(
     database: &Connection,
     session: &SessionStamp,
     text: &str,
-    number: i64,
     at: Millis,
 ) -> Result<(), StoreError> {
-    let sql =
-        "INSERT INTO user_prompts (session_id, prompt_number, prompt, created_at) VALUES (?1, ?2, ?3, ?4)";
-    database.prepare(sql)?.execute(params![session.id.as_str(), number, text, at])?;
+    let sql = "INSERT INTO user_prompts (session_id, prompt_number, prompt, created_at)
+               SELECT id, prompt_count, ?2, ?3 FROM sessions WHERE id = ?1";
+    database.prepare(sql)?.execute(params![session.id.as_str(), text, at])?;
     Ok(())
 }
 
@@ -158,17 +180,21 @@ impl<'a> QueueRow<'a> {
         }
     }
 
-    fn insert(&self, database: &Connection, key: &str, prompt_count: Option<i64>) -> Result<(), StoreError> {
+    /// False if the event is there already. The marker of a new prompt flushes what the turn before it left over, and carries
+    /// that turn's number.
+    fn insert(&self, database: &Connection, key: &str) -> Result<bool, StoreError> {
         let sql = "
             INSERT INTO pending_queue (event_key, session_id, kind, tool_name, tool_use_id, payload, raw_bytes,
                                        prompt_number, cwd, agent_id, agent_type, failed, status, last_error, created_at,
                                        finished_at)
-            VALUES (:key, :session, :kind, :tool_name, :tool_use_id, :payload, :raw_bytes, :prompt_number, :cwd,
+            VALUES (:key, :session, :kind, :tool_name, :tool_use_id, :payload, :raw_bytes,
+                    (SELECT prompt_count FROM sessions WHERE id = :session) - :is_prompt, :cwd,
                     :agent_id, :agent_type, :failed, iif(:error IS NULL, 'raw', 'error'), :error, :at,
-                    iif(:error IS NULL, NULL, :at))";
+                    iif(:error IS NULL, NULL, :at))
+            ON CONFLICT (event_key) DO NOTHING";
         let event = self.event;
         let session = event.session.as_ref();
-        database.prepare(sql)?.execute(named_params! {
+        let inserted = database.prepare(sql)?.execute(named_params! {
             ":key": key,
             ":session": session.map(|session| session.id.as_str()),
             ":kind": self.kind,
@@ -176,7 +202,7 @@ impl<'a> QueueRow<'a> {
             ":tool_use_id": self.tool.and_then(|tool| tool.tool_use_id.as_deref()),
             ":payload": self.payload.map(|payload| payload.json.as_str()),
             ":raw_bytes": self.payload.map_or(0, |payload| i64::try_from(payload.raw_bytes).unwrap_or(i64::MAX)),
-            ":prompt_number": self.prompt_number(prompt_count),
+            ":is_prompt": matches!(event.body, EventBody::Prompt { .. }),
             ":cwd": session.map(|session| session.cwd.as_str()),
             ":agent_id": self.tool.and_then(|tool| tool.agent_id.as_deref()),
             ":agent_type": self.tool.and_then(|tool| tool.agent_type.as_deref()),
@@ -184,13 +210,7 @@ impl<'a> QueueRow<'a> {
             ":error": self.error,
             ":at": event.at,
         })?;
-        Ok(())
-    }
-
-    /// The marker of a new prompt flushes what the turn before it left over, and carries that turn's number.
-    fn prompt_number(&self, prompt_count: Option<i64>) -> Option<i64> {
-        let is_prompt = matches!(self.event.body, EventBody::Prompt { .. });
-        prompt_count.map(|count| if is_prompt { count - 1 } else { count })
+        Ok(inserted > 0)
     }
 }
 

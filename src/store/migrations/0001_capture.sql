@@ -19,8 +19,9 @@ CREATE TABLE sessions (
 
 -- Bought: the context's "last sessions of this project" without a scan.
 CREATE INDEX sessions_by_project ON sessions (project_path, started_at);
--- Bought: finding the sessions that went silent without a scan; small, because most sessions have ended.
-CREATE INDEX sessions_active ON sessions (last_activity_at) WHERE status = 'active';
+-- Bought: finding the sessions that went silent without a scan; small, because most sessions have ended. Not by their last
+-- activity, which every hook changes.
+CREATE INDEX sessions_active ON sessions (id) WHERE status = 'active';
 
 CREATE TABLE user_prompts (
   id            INTEGER PRIMARY KEY,
