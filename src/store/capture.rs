@@ -101,7 +101,8 @@ fn note_activity(database: &Connection, session: &SessionStamp, event: &Event) -
     if !is_activity(event) {
         return Ok(false);
     }
-    let sql = "UPDATE sessions SET last_activity_at = max(last_activity_at, ?2), cwd = iif(?3 <> '', ?3, cwd),
+    let sql =
+        "UPDATE sessions SET last_activity_at = max(last_activity_at, ?2), cwd = iif(?3 <> '', ?3, cwd),
                                    branch = coalesce(?4, branch)
                WHERE id = ?1 AND status = 'active' AND project_path <> '' AND started_at <= ?2";
     let stamp = params![session.id.as_str(), event.at, session.cwd, session.branch];

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::doors::Doors;
+use super::memory::Rest;
 use super::settle::{Settled, settle};
 use super::signals::Signal;
 use super::state::{Running, Shared};
@@ -65,6 +66,7 @@ pub async fn run(shared: &Arc<Shared>, running: &Arc<Running>, around: Surroundi
         upkeep: upkeep::Schedule::default(),
         is_hindered: true,
         reported: None,
+        rest: Rest::after_start(),
     };
     let supervisor = around.supervisor;
     let ended = processor.live(around).await;
@@ -91,6 +93,7 @@ struct Processor {
     /// The last look at the queue failed, or there was none yet.
     is_hindered: bool,
     reported: Option<Instant>,
+    rest: Rest,
 }
 
 struct UnderWay {
@@ -115,6 +118,7 @@ impl Processor {
                 Err(error) => return self.ended_by(&error),
             };
             self.report(around.supervisor).await;
+            let wait = self.rest.keep().map_or(wait, |rest_in| rest_in.min(wait));
             let wait = around.supervisor.at_most(wait);
             tokio::select! {
                 biased;
@@ -182,6 +186,7 @@ impl Processor {
     }
 
     fn start(&mut self, work: Work) {
+        self.rest.put_off();
         let session = work.session.clone();
         self.under_way.insert(session.clone(), UnderWay { claim: work.claim, since: Instant::now() });
         self.last = Some(session.clone());
@@ -196,6 +201,7 @@ impl Processor {
         match finished {
             Ok((session, Ok(settled))) => {
                 self.under_way.remove(&session);
+                self.rest.put_off();
                 if let Settled::NotBefore(time) = settled {
                     self.hold = Some((clock::now(), time));
                     self.running.compressor.look_again(&self.shared, &self.running.config);
