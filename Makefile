@@ -54,7 +54,7 @@ MODEL_CACHE ?= target/model-cache
 bench: build ## Measure, beside a baseline of the same run (make bench ONLY=hook)
 	@rustc -O -C strip=symbols -o $(BIN)/nothing examples/nothing.rs
 	@CLAUDE_MEM_HOME=$(abspath $(MODEL_CACHE)) $(BIN)/claude-mem model install >/dev/null || true
-	@CLAUDE_MEM_BENCH_BIN=$(CURDIR)/$(BIN) CLAUDE_MEM_EVAL_MODELS=$(abspath $(MODEL_CACHE))/models $(CARGO) bench --locked --quiet --bench bench -- $(ONLY)
+	@CLAUDE_MEM_BENCH_BIN=$(CURDIR)/$(BIN) CLAUDE_MEM_BENCH_RESULTS=$(CURDIR)/bench/results.json CLAUDE_MEM_EVAL_MODELS=$(abspath $(MODEL_CACHE))/models $(CARGO) bench --locked --quiet --bench bench -- $(ONLY)
 	@$(CARGO) bench --locked --quiet --bench local --bench redact
 
 # Where the programs go: ~/.local/bin, or PREFIX/bin.

@@ -1,7 +1,8 @@
 //! `make bench`: the figures, each beside a baseline of the same run, because machines are noisy.
 //!
 //! The binaries under test come from the environment, which the Makefile sets: `CLAUDE_MEM_BENCH_BIN` names the directory
-//! with `claude-mem`, `claude-mem-hook` and `nothing`. An argument runs only the groups whose name contains it.
+//! with `claude-mem`, `claude-mem-hook` and `nothing`; `CLAUDE_MEM_BENCH_RESULTS` the file that keeps the newest figures. An
+//! argument runs only the groups whose name contains it.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod compress;
@@ -9,7 +10,9 @@ mod context;
 #[path = "../../tests/it/endpoint.rs"]
 #[allow(dead_code, reason = "the tests need more of it")]
 mod endpoint;
+mod growth;
 mod hook;
+mod instructions;
 mod mcp;
 mod meaning;
 mod search;
@@ -44,5 +47,14 @@ fn main() {
     if is_wanted("mcp") {
         mcp::run(&binaries, &mut table);
     }
+    if is_wanted("growth") {
+        growth::run(&binaries, &mut table);
+    }
+    if is_wanted("instructions") {
+        instructions::run(&binaries, &mut table);
+    }
     table.print();
+    if let Some(file) = std::env::var_os("CLAUDE_MEM_BENCH_RESULTS") {
+        table.keep(&PathBuf::from(file));
+    }
 }

@@ -1,5 +1,9 @@
 //! The table: what was measured, its baseline, and how they relate.
 
+use std::path::Path;
+
+use serde_json::{Value, json};
+
 /// One line.
 struct Row {
     what: String,
@@ -55,6 +59,22 @@ impl Table {
         for Row { what, baseline, ours, ratio, bound } in &self.rows {
             println!("| {what} | {baseline} | {ours} | {ratio} | {bound} |");
         }
+    }
+
+    /// Puts the figures into a file of JSON, in the place of older ones of the same name.
+    pub fn keep(&self, file: &Path) {
+        let known = std::fs::read_to_string(file).unwrap_or_default();
+        let mut kept: Vec<Value> = serde_json::from_str(&known).unwrap_or_default();
+        for Row { what, baseline, ours, ratio, bound } in &self.rows {
+            let figure =
+                json!({"what": what, "baseline": baseline, "ours": ours, "ratio": ratio, "bound": bound});
+            match kept.iter_mut().find(|old| old["what"] == figure["what"]) {
+                Some(old) => *old = figure,
+                None => kept.push(figure),
+            }
+        }
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, serde_json::to_string_pretty(&kept).unwrap() + "\n").unwrap();
     }
 }
 

@@ -13,14 +13,14 @@ use serde_json::json;
 use crate::table::{Table, median};
 
 /// A data directory, and the binaries.
-struct Bench {
-    hook: PathBuf,
-    service: PathBuf,
-    scratch: tempfile::TempDir,
+pub struct Bench {
+    pub hook: PathBuf,
+    pub service: PathBuf,
+    pub scratch: tempfile::TempDir,
 }
 
 /// A running worker, gone when it is dropped.
-struct Worker(Child);
+pub struct Worker(Child);
 
 impl Drop for Worker {
     fn drop(&mut self) {
@@ -40,7 +40,7 @@ pub fn run(binaries: &Path, table: &mut Table) {
 }
 
 impl Bench {
-    fn new(binaries: &Path) -> Self {
+    pub fn new(binaries: &Path) -> Self {
         let bench = Self {
             hook: binaries.join("claude-mem-hook"),
             service: binaries.join("claude-mem"),
@@ -56,11 +56,11 @@ impl Bench {
         bench
     }
 
-    fn home(&self) -> PathBuf {
+    pub fn home(&self) -> PathBuf {
         self.scratch.path().join("home")
     }
 
-    fn command(&self, program: &Path) -> Command {
+    pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command
             .env_clear()
@@ -74,7 +74,7 @@ impl Bench {
     }
 
     /// Starts a worker and waits for its word that it serves. Returns the time that took, in milliseconds.
-    fn start(&self, settings: &[(&str, &str)]) -> (Worker, f64) {
+    pub fn start(&self, settings: &[(&str, &str)]) -> (Worker, f64) {
         let place = self.scratch.path().join("notify");
         let _ = std::fs::remove_file(&place);
         let manager = UnixDatagram::bind(&place).unwrap();
@@ -90,7 +90,7 @@ impl Bench {
         (worker, began.elapsed().as_secs_f64() * 1000.0)
     }
 
-    fn database(&self) -> Connection {
+    pub fn database(&self) -> Connection {
         let database = Connection::open(self.home().join("claude-mem.db")).unwrap();
         database.busy_timeout(Duration::from_secs(20)).unwrap();
         database
@@ -143,17 +143,7 @@ impl Bench {
     /// From a hook's first look at the clock to the worker's, when it has claimed the event: a little more than from commit
     /// to claim.
     fn latency(&self, table: &mut Table) {
-        let (_worker, _) = self.start(&[("CLAUDE_MEM_BATCH_ENABLED", "false")]);
-        self.wait_until_settled();
-        for number in 0..500 {
-            self.spawn_hook(&format!("latency-{number}"));
-        }
-        self.wait_until_settled();
-        let database = self.database();
-        let sql = "SELECT finished_at - created_at FROM pending_queue WHERE tool_use_id LIKE 'latency-%'";
-        let mut statement = database.prepare(sql).unwrap();
-        let mut times: Vec<f64> =
-            statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        let mut times = self.times_to_claim(500);
         let p50 = median(&mut times);
         let p99 = times[times.len() * 99 / 100];
         table.figure(
@@ -161,6 +151,20 @@ impl Bench {
             format!("{p50:.0} / {p99:.0} ms"),
             "≤ 5 / ≤ 50 ms",
         );
+    }
+
+    /// How long so many events, one after the other, waited for a worker that takes each by itself.
+    pub fn times_to_claim(&self, events: usize) -> Vec<f64> {
+        let (_worker, _) = self.start(&[("CLAUDE_MEM_BATCH_ENABLED", "false")]);
+        self.wait_until_settled();
+        for number in 0..events {
+            self.spawn_hook(&format!("latency-{number}"));
+        }
+        self.wait_until_settled();
+        let database = self.database();
+        let sql = "SELECT finished_at - created_at FROM pending_queue WHERE tool_use_id LIKE 'latency-%'";
+        let mut statement = database.prepare(sql).unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     }
 
     /// What a worker that hangs, or is dead, costs a hook.
@@ -258,7 +262,7 @@ impl Bench {
         transaction.commit().unwrap();
     }
 
-    fn wait_until_settled(&self) {
+    pub fn wait_until_settled(&self) {
         let database = self.database();
         let sql = "SELECT EXISTS (SELECT 1 FROM pending_queue WHERE status IN ('raw', 'processing'))";
         let mut open = database.prepare(sql).unwrap();
@@ -272,18 +276,34 @@ impl Bench {
     }
 
     /// A request on a connection of its own, in milliseconds.
-    fn get(&self, target: &str) -> f64 {
+    pub fn get(&self, target: &str) -> f64 {
         let began = Instant::now();
+        self.answer(target);
+        began.elapsed().as_secs_f64() * 1000.0
+    }
+
+    /// The answer to a request, head and all.
+    pub fn answer(&self, target: &str) -> String {
         let mut stream = UnixStream::connect(self.home().join("worker.sock")).unwrap();
         write!(stream, "GET {target} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        began.elapsed().as_secs_f64() * 1000.0
+        answer
     }
 
     /// One event by a real hook, in milliseconds.
-    fn spawn_hook(&self, id: &str) -> f64 {
+    pub fn spawn_hook(&self, id: &str) -> f64 {
+        let file = self.payload(id);
+        let mut command = self.command(&self.hook);
+        command.arg("save").stdin(std::fs::File::open(&file).unwrap());
+        let began = Instant::now();
+        assert!(command.status().unwrap().success());
+        began.elapsed().as_secs_f64() * 1000.0
+    }
+
+    /// A file with what the client says of that event.
+    pub fn payload(&self, id: &str) -> PathBuf {
         let (_, tool, payload) = event(1);
         let mut payload = payload;
         payload["session_id"] = json!("bench");
@@ -292,11 +312,7 @@ impl Bench {
         payload["tool_use_id"] = json!(id);
         let file = self.scratch.path().join("payload.json");
         std::fs::write(&file, payload.to_string()).unwrap();
-        let mut command = self.command(&self.hook);
-        command.arg("save").stdin(std::fs::File::open(&file).unwrap());
-        let began = Instant::now();
-        assert!(command.status().unwrap().success());
-        began.elapsed().as_secs_f64() * 1000.0
+        file
     }
 }
 
