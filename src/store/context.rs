@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::StoreError;
+use super::{StoreError, listed};
 use crate::model::{Millis, SessionId, confidence_left};
 
 /// An observation as the context looks at it.
@@ -39,10 +39,7 @@ const MEMORY: &str = "SELECT o.id, o.session_id, o.type, coalesce(substr(o.title
 
 impl Memory {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let list = |index| -> rusqlite::Result<Vec<String>> {
-            let json: Option<String> = row.get(index)?;
-            Ok(json.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default())
-        };
+        let list = |index| listed(row, index);
         Ok(Self {
             id: row.get(0)?,
             session_id: row.get(1)?,
