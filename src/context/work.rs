@@ -62,6 +62,7 @@ pub fn lines(
     ids.extend(found.keys());
     ids.sort_unstable_by(|a, b| b.cmp(a));
     ids.dedup();
+    let topic = request.situation.branch.as_deref().filter(|branch| is_topic(branch));
     let mut candidates: Vec<Candidate> = table::memories(database, request.project_path, &ids)?
         .into_iter()
         .map(|memory| {
@@ -69,7 +70,7 @@ pub fn lines(
                 true => words_in_common(&memory, question),
                 false => found.get(&memory.id).copied().unwrap_or(0.0),
             };
-            let score = score(&memory, relevance, request, question);
+            let score = score(&memory, relevance, topic, request.now, question);
             Candidate { memory, score }
         })
         .collect();
@@ -113,10 +114,9 @@ pub fn ending(path: &str) -> &str {
     slashes.nth(1).map_or(path, |(at, _)| &path[at + 1..])
 }
 
-fn score(memory: &Memory, relevance: f64, request: &Request<'_>, question: &Question) -> f64 {
-    let age = (request.now - memory.created_at).max(0) as f64 / DAY;
+fn score(memory: &Memory, relevance: f64, topic: Option<&str>, now: Millis, question: &Question) -> f64 {
+    let age = (now - memory.created_at).max(0) as f64 / DAY;
     let recency = 1.0 / (1.0 + age / HALF_DAYS);
-    let topic = request.situation.branch.as_deref().filter(|branch| is_topic(branch));
     let is_of_branch = topic.is_some() && memory.branch.as_deref() == topic;
     RELEVANCE * relevance
         + RECENCY * recency
