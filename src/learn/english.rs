@@ -6,7 +6,7 @@
 use super::said::{Heard, Leads, Led};
 use super::{each, sure};
 
-/// What may come before an instruction without changing it.
+/// What may come before an instruction.
 const LEADS: Leads = Leads {
     plain: "please|pls|and|also|but|so|ok|okay|hey|hi|claude|well|again|then|important|note|reminder|rule|\
     btw|by the way|as i said|like i said|thanks|yes|in this repo|in this repository|in this project|\
@@ -19,10 +19,6 @@ const LEADS: Leads = Leads {
     led,
     led_by_no: led_by_pause,
 };
-
-/// What says that an instruction outlives its task.
-
-/// What says that something was wrong.
 
 /// What says that it concerns the task at hand alone.
 const PASSING: &str = "for now|this time|just this once|right now|today|temporarily|yet|until|at the moment|\
