@@ -206,3 +206,27 @@ fn read_small(path: &Path) -> Option<String> {
     file.take(64 * 1024).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
+
+/// Whether two paths may be the same file, however much of each was told: the shorter one is the end of the longer.
+pub fn is_same_file(one: &str, other: &str) -> bool {
+    let (long, short) = if one.len() >= other.len() { (one, other) } else { (other, one) };
+    let short = short.trim_start_matches("./");
+    !short.is_empty()
+        && long
+            .strip_suffix(short)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('/') || short.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_the_same_by_their_ends() {
+        assert!(is_same_file("/w/src/a.rs", "src/a.rs"));
+        assert!(is_same_file("a.rs", "/w/src/a.rs"));
+        assert!(is_same_file("./src/a.rs", "src/a.rs") && is_same_file("a.rs", "./a.rs"));
+        assert!(!is_same_file("/w/src/ba.rs", "a.rs"));
+        assert!(!is_same_file("", "a.rs"));
+    }
+}

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::context::Situation;
 
@@ -39,13 +39,35 @@ const COMMITS: &str = "3";
 /// A worker that has seen more repositories than this forgets them.
 const MOST_KNOWN: usize = 256;
 
+/// A question to git that is under way.
+#[derive(Debug)]
+pub struct Look {
+    repositories: Arc<Repositories>,
+    root: PathBuf,
+    until: Instant,
+    /// None if somebody else is asking already.
+    answered: Option<mpsc::Receiver<Situation>>,
+}
+
+impl Look {
+    /// What git says, or what it said the last time if it takes too long.
+    pub fn situation(&self) -> Situation {
+        let left = self.until.saturating_duration_since(Instant::now());
+        let answer = self.answered.as_ref().and_then(|answered| answered.recv_timeout(left).ok());
+        answer.unwrap_or_else(|| self.repositories.last_seen(&self.root))
+    }
+}
+
 impl Repositories {
-    /// How the worktree at `root` stands. Waits for git no longer than `patience`; then what was seen the last time counts.
-    pub fn look(self: &Arc<Self>, root: &Path, patience: Duration) -> Situation {
+    /// Begins to ask how the worktree at `root` stands, which may take `patience` from now on.
+    pub fn look(self: &Arc<Self>, root: &Path, patience: Duration) -> Look {
+        let until = Instant::now() + patience;
+        let answered = self.begin(root).then(|| self.ask(root));
+        Look { repositories: Arc::clone(self), root: root.to_owned(), until, answered }
+    }
+
+    fn ask(self: &Arc<Self>, root: &Path) -> mpsc::Receiver<Situation> {
         let (answer, answered) = mpsc::channel();
-        if !self.begin(root) {
-            return self.last_seen(root);
-        }
         let (repositories, asked) = (Arc::clone(self), root.to_owned());
         let asking = std::thread::Builder::new().name("git".into()).spawn(move || {
             let head = head_of(&asked);
@@ -53,13 +75,10 @@ impl Repositories {
             repositories.end(asked, situation.clone(), head);
             let _ = answer.send(situation);
         });
-        match asking {
-            Ok(_) => answered.recv_timeout(patience).unwrap_or_else(|_| self.last_seen(root)),
-            Err(_) => {
-                self.end(root.to_owned(), Situation::default(), None);
-                Situation::default()
-            }
+        if asking.is_err() {
+            self.end(root.to_owned(), Situation::default(), None);
         }
+        answered
     }
 
     /// True if nobody is asking already.
@@ -210,7 +229,7 @@ mod tests {
         std::fs::write(root.join("staged.rs"), "text").unwrap();
         run(root, &["add", "staged.rs"]);
         let repositories = Arc::new(Repositories::default());
-        let seen = repositories.look(root, PATIENCE);
+        let seen = repositories.look(root, PATIENCE).situation();
         assert_eq!(seen.commits, ["Add the parser", "Begin"]);
         assert_eq!(seen.committed_files, ["src/für.rs", "src/old file.rs"]);
         let mut changed = seen.changed_files;
@@ -218,10 +237,10 @@ mod tests {
         assert_eq!(changed, ["new.rs", "src/old file.rs", "staged.rs"]);
         // Again without a commit, and again after one.
         std::fs::write(root.join("src/für.rs"), "other text").unwrap();
-        let again = repositories.look(root, PATIENCE);
+        let again = repositories.look(root, PATIENCE).situation();
         assert_eq!((again.commits, again.changed_files.len()), (seen.commits, 4));
         run(root, &["commit", "-q", "-a", "-m", "Change all of it"]);
-        assert_eq!(repositories.look(root, PATIENCE).commits[0], "Change all of it");
+        assert_eq!(repositories.look(root, PATIENCE).situation().commits[0], "Change all of it");
     }
 
     #[test]
@@ -231,18 +250,19 @@ mod tests {
         std::fs::write(scratch.path().join("new.rs"), "text").unwrap();
         let repositories = Arc::new(Repositories::default());
         repositories.begin(scratch.path());
-        assert_eq!(repositories.look(scratch.path(), PATIENCE), Situation::default());
+        assert_eq!(repositories.look(scratch.path(), PATIENCE).situation(), Situation::default());
         repositories.end(scratch.path().to_owned(), ask(scratch.path(), None), None);
         repositories.begin(scratch.path());
-        assert_eq!(repositories.look(scratch.path(), PATIENCE).changed_files, ["new.rs"]);
+        assert_eq!(repositories.look(scratch.path(), PATIENCE).situation().changed_files, ["new.rs"]);
     }
 
     #[test]
     fn where_there_is_no_repository_there_is_nothing_to_see() {
         let scratch = tempfile::tempdir().unwrap();
-        let seen = Arc::new(Repositories::default()).look(scratch.path(), PATIENCE);
+        let seen = Arc::new(Repositories::default()).look(scratch.path(), PATIENCE).situation();
         assert_eq!(seen, Situation::default());
-        let gone = Arc::new(Repositories::default()).look(Path::new("/nonexistent/place"), PATIENCE);
+        let gone =
+            Arc::new(Repositories::default()).look(Path::new("/nonexistent/place"), PATIENCE).situation();
         assert_eq!(gone, Situation::default());
     }
 }

@@ -65,7 +65,7 @@ impl Bench {
         fs::write(root.join("src/cache/mod.rs"), "fn changed() {}\n").unwrap();
     }
 
-    /// Everything but observations.
+    /// Everything but observations. What was learnt is of today, because what nobody has seen for long is not told.
     fn fill_rest(&self) {
         let database = store::open_for_worker(&self.home, 0).unwrap();
         let path = self.project();
@@ -84,7 +84,8 @@ impl Bench {
                  FROM sessions s, n;
                  WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
                  INSERT INTO learnings (uid, project, category, content, confidence, created_at, updated_at)
-                 SELECT 'l' || i, 'project0', 'gotcha', 'Number ' || i || ': the thing ' || hex(randomblob(8)) || ' needs the other', 0.5 + i / 2000.0, i, i FROM n;
+                 SELECT 'l' || i, 'project0', 'gotcha', 'Number ' || i || ': the thing ' || hex(randomblob(8)) || ' needs the other', 0.5 + i / 2000.0,
+                        unixepoch() * 1000 - i, unixepoch() * 1000 - i FROM n;
                  PRAGMA wal_checkpoint(TRUNCATE);",
             )
             .unwrap();

@@ -6,6 +6,7 @@ use super::local::place::Place;
 use super::turn::{Turn, TurnEvent};
 use crate::model::{FunctionChange, ObservationDraft};
 use crate::privacy::redact::Redactor;
+use crate::project::is_same_file;
 use crate::symbols::{self, SymbolChange};
 
 /// More changes than this in one edit are a file that was generated or moved here, and say nothing one by one.
@@ -63,6 +64,7 @@ fn function_change(file_path: &str, found: SymbolChange, redactor: &Redactor) ->
 pub fn name(draft: &mut ObservationDraft, sources: &[i64], edited: &[Edited], alone: bool) {
     let is_told = |change: &&FunctionChange| {
         (alone && draft.files_modified.is_empty())
+            // A model may tell more or less of a path than is stored.
             || draft.files_modified.iter().any(|told| is_same_file(told, &change.file_path))
     };
     let of_sources = edited.iter().filter(|edited| sources.contains(&edited.event));
@@ -81,14 +83,6 @@ pub fn name(draft: &mut ObservationDraft, sources: &[i64], edited: &[Edited], al
     names.extend(others);
     names.truncate(MOST_NAMES);
     draft.functions_changed = names;
-}
-
-/// A model may tell more or less of a path than is stored.
-fn is_same_file(one: &str, other: &str) -> bool {
-    let ends = |long: &str, short: &str| {
-        long.strip_suffix(short).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
-    };
-    ends(one, other) || ends(other, one)
 }
 
 /// `get` of `Cache::get`, `Cache.get()` or `get(key)`.

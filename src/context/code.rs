@@ -54,7 +54,7 @@ struct File<'a> {
 const SIGNATURE: usize = 140;
 
 /// One line for each function or type, under its file; the files that were changed last come first.
-pub fn lines(request: &Request<'_>, changes: &[CodeChange]) -> Vec<Line> {
+pub fn lines(request: &Request<'_>, changes: &[CodeChange]) -> impl Iterator<Item = Line> {
     let mut files: Vec<File<'_>> = Vec::new();
     for change in changes {
         match files.iter_mut().find(|file| file.path == change.file_path) {
@@ -67,7 +67,7 @@ pub fn lines(request: &Request<'_>, changes: &[CodeChange]) -> Vec<Line> {
         }
     }
     files.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.path.cmp(b.path)));
-    files.into_iter().flat_map(|file| file.lines(request)).collect()
+    files.into_iter().flat_map(|file| file.lines(request))
 }
 
 impl<'a> File<'a> {

@@ -53,8 +53,10 @@ pub struct Request<'a> {
     pub session_id: &'a str,
     /// How the session began: startup, resume, clear, compact, fork.
     pub source: Option<&'a str>,
-    /// Where the project stands.
+    /// Where the project stands, as far as that is known at once.
     pub situation: Situation,
+    /// What the repository says, which takes a while; the branch is known before.
+    pub repository: Option<&'a dyn Fn() -> Situation>,
     /// A search, where there is one.
     pub recall: Option<Recall<'a>>,
     /// How Claude can look deeper.
@@ -176,16 +178,18 @@ impl<'a> Build<'a> {
         let sessions = self.sessions();
         let index = sessions
             .as_ref()
-            .map(|sessions| sessions::lines(self.request, sessions))
+            .map(|sessions| sessions::lines(self.request, sessions).into_iter())
             .map_err(ToString::to_string);
         self.layer(&SESSION_INDEX, index, has_title);
         let code = table::code_changes(self.database, self.request.project_path);
-        let code = code.map(|changes| code::lines(self.request, &changes)).map_err(|error| error.to_string());
+        let code =
+            code.as_ref().map(|changes| code::lines(self.request, changes)).map_err(ToString::to_string);
         self.layer(&FUNCTION_MAP, code, has_title);
         let learnings = self.learnings().map_err(|error| error.to_string());
         self.layer(&LEARNINGS, learnings, has_title);
-        let question = Question::of(&self.request.situation, sessions.as_deref().unwrap_or_default());
-        let work = work::lines(self.database, self.request, &question, &self.said);
+        let question = Question::of(&self.situation(), sessions.as_deref().unwrap_or_default());
+        let said = std::mem::take(&mut self.said);
+        let work = work::lines(self.database, self.request, &question, said);
         self.layer(&OBSERVATIONS, work.map_err(|error| error.to_string()), has_title);
         if !self.context.layers.is_empty() {
             if has_hint {
@@ -198,6 +202,15 @@ impl<'a> Build<'a> {
         self.context
     }
 
+    /// Asked for as late as can be: git looks around while the first layers are read.
+    fn situation(&self) -> Situation {
+        let known = &self.request.situation;
+        match self.request.repository {
+            Some(look) => Situation { branch: known.branch.clone(), ..look() },
+            None => known.clone(),
+        }
+    }
+
     /// The latest sessions, by when they were last heard of.
     fn sessions(&self) -> Result<Vec<RecentSession>, StoreError> {
         let is_compacted = self.request.source == Some("compact");
@@ -208,27 +221,27 @@ impl<'a> Build<'a> {
         Ok(sessions)
     }
 
-    fn learnings(&self) -> Result<Vec<Line>, StoreError> {
+    fn learnings(&self) -> Result<impl Iterator<Item = Line> + use<>, StoreError> {
+        let known = table::learned(self.database, self.request.project, LEARNINGS_READ, self.request.now)?;
         let mut said = Said::default();
-        let mut lines = Vec::new();
-        for learned in table::learned(self.database, self.request.project, LEARNINGS_READ, self.request.now)?
-        {
+        Ok(known.into_iter().filter_map(move |learned| {
             let content = one_line(&learned.content, LEARNING);
             if content.is_empty() || said.has(&WordSet::of(&[&content])) {
-                continue;
+                return None;
             }
             said.note(&content);
-            lines.push(Line::new(format!("{}: {content}", learned.category)));
-        }
-        Ok(lines)
+            Some(Line::new(format!("{}: {content}", learned.category)))
+        }))
     }
 
-    fn layer(&mut self, layer: &Layer, lines: Result<Vec<Line>, String>, has_title: bool) {
+    fn layer(&mut self, layer: &Layer, lines: Result<impl Iterator<Item = Line>, String>, has_title: bool) {
         let share = (layer.share * self.request.budget / WHOLE + self.carried).max(LEAST_SHARE);
+        let mut lines = lines.map(Iterator::peekable);
+        let is_empty = lines.as_mut().is_ok_and(|lines| lines.peek().is_none());
         match lines {
-            Ok(lines) if lines.is_empty() => self.carried = share,
+            Ok(_) if is_empty => self.carried = share,
             Ok(lines) if has_title => {
-                let written = self.page.layer(layer.heading, &lines, share);
+                let written = self.page.layer(layer.heading, lines, share);
                 self.carried = written.left;
                 let names = if written.lines.is_empty() {
                     &mut self.context.skipped

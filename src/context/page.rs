@@ -84,23 +84,29 @@ impl Page {
     }
 
     /// Writes as much of a layer as `allowance` tokens hold: whole lines, from the first on. Only if not even the first
-    /// one fits is that one cut. Nothing, not even the heading, if no line can be had.
-    pub fn layer(&mut self, heading: &str, lines: &[Line], allowance: usize) -> Written {
+    /// one fits is that one cut. Nothing, not even the heading, if no line can be had. Lines that have no room are not
+    /// even made.
+    pub fn layer(
+        &mut self,
+        heading: &str,
+        lines: impl IntoIterator<Item = Line>,
+        allowance: usize,
+    ) -> Written {
         let before = self.clone();
         let mut share = Budget::new(allowance.min(self.tokens.left()));
         let mut written = Written::default();
         if self.both(&mut share, "") && self.both(&mut share, heading) {
-            let mut group: Option<&str> = None;
             for line in lines {
+                let group = written.lines.last().and_then(|last| last.group.as_deref());
                 let is_new_group = line.group.as_deref() != group;
-                if !self.entry(&mut share, line, is_new_group) {
-                    break;
+                if self.entry(&mut share, &line, is_new_group) {
+                    written.lines.push(line);
+                    continue;
                 }
-                group = line.group.as_deref();
-                written.lines.push(line.clone());
-            }
-            if let (true, Some(first)) = (written.lines.is_empty(), lines.first()) {
-                written.lines.extend(self.cut_entry(&mut share, first));
+                if written.lines.is_empty() {
+                    written.lines.extend(self.cut_entry(&mut share, &line));
+                }
+                break;
             }
         }
         if written.lines.is_empty() {
@@ -114,7 +120,8 @@ impl Page {
 
     /// A line of a layer, after its group if that begins with it: both or neither.
     fn entry(&mut self, share: &mut Budget, line: &Line, is_new_group: bool) -> bool {
-        let before = (self.clone(), share.clone());
+        let (length, tokens, units) = (self.text.len(), self.tokens.clone(), self.units);
+        let before = share.clone();
         let fits = match &line.group {
             None => self.both(share, &format!("- {}", line.text)),
             Some(group) => {
@@ -123,7 +130,8 @@ impl Page {
             }
         };
         if !fits {
-            (*self, *share) = before;
+            self.text.truncate(length);
+            (self.tokens, self.units, *share) = (tokens, units, before);
         }
         fits
     }
@@ -164,10 +172,10 @@ mod tests {
     #[test]
     fn a_layer_gives_whole_lines_and_hands_down_what_it_does_not_use() {
         let mut page = Page::new(500);
-        let written = page.layer("## Some", &lines(3), 300);
+        let written = page.layer("## Some", lines(3), 300);
         assert_eq!(written.lines.len(), 3);
         assert!(written.left > 200, "{written:?}");
-        let written = page.layer("## More", &lines(300), 100);
+        let written = page.layer("## More", lines(300), 100);
         assert!((1..300).contains(&written.lines.len()));
         assert!(
             page.text()
@@ -180,7 +188,7 @@ mod tests {
     #[test]
     fn a_heading_without_lines_is_not_written() {
         let mut page = Page::new(500);
-        let written = page.layer("## Some", &lines(3), 6);
+        let written = page.layer("## Some", lines(3), 6);
         assert_eq!((written.lines.len(), written.left, page.text()), (0, 6, ""));
     }
 
@@ -188,7 +196,7 @@ mod tests {
     fn only_a_first_line_is_cut() {
         let mut page = Page::new(60);
         let long = Line::new("a line with very many words that goes on ".repeat(20));
-        let written = page.layer("## Some", &[long.clone(), long], 60);
+        let written = page.layer("## Some", [long.clone(), long], 60);
         assert_eq!(written.lines.len(), 1);
         assert!(page.text().trim_end().ends_with('…'), "{}", page.text());
         assert!(tokens::ceiling(page.text()) <= 60);
@@ -198,7 +206,7 @@ mod tests {
     fn a_group_is_written_with_its_first_line_or_not_at_all() {
         let grouped = |text: &str| Line { group: Some("src/a.rs".into()), ..Line::new(text.into()) };
         let mut page = Page::new(200);
-        page.layer("## Code", &[grouped("one"), grouped("two")], 200);
+        page.layer("## Code", [grouped("one"), grouped("two")], 200);
         assert_eq!(page.text(), "\n## Code\n- src/a.rs\n  - one\n  - two\n");
     }
 }

@@ -63,7 +63,29 @@ fn told(session: &RecentSession, room: &Room) -> Option<String> {
     };
     if let Some(next) = part(&session.next_steps, room.next) {
         told.push_str(" Next: ");
-        told.push_str(&next);
+        told.push_str(without_label(&next));
     }
     Some(told)
+}
+
+/// What was to be done next often begins by saying so.
+fn without_label(next: &str) -> &str {
+    let after = |label: &str| {
+        let is_label = next.get(..label.len()).is_some_and(|head| head.eq_ignore_ascii_case(label));
+        is_label.then(|| next[label.len()..].trim_start())
+    };
+    ["next:", "next step:", "next steps:"].into_iter().find_map(after).unwrap_or(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_next_is_not_announced_twice() {
+        assert_eq!(without_label("Next: metrics."), "metrics.");
+        assert_eq!(without_label("Next steps: metrics."), "metrics.");
+        assert_eq!(without_label("Nexus: metrics."), "Nexus: metrics.");
+        assert_eq!(without_label("次: 計測"), "次: 計測");
+    }
 }

@@ -23,6 +23,8 @@ pub struct Question {
     pub words: Vec<String>,
     /// Files at hand.
     pub files: Vec<String>,
+    /// The session whose work goes on.
+    pub continues: Option<String>,
 }
 
 /// More words than this make search slow and no better.
@@ -50,6 +52,7 @@ impl Question {
     pub fn of(situation: &Situation, sessions: &[RecentSession]) -> Self {
         let mut question = Self::default();
         question.add(situation.branch.as_deref().map(topic_words).unwrap_or_default(), 4);
+        question.continues = before_now(situation, sessions).next().map(|session| session.id.clone());
         for session in before_now(situation, sessions) {
             question.add(telling(session.next_steps.as_deref().unwrap_or_default()), 6);
             question.add(telling(session.request.as_deref().unwrap_or_default()), 5);
@@ -104,16 +107,6 @@ pub fn stem(path: &str) -> &str {
     name.split_once('.').map_or(name, |(stem, _)| if stem.is_empty() { name } else { stem })
 }
 
-/// Whether two paths may be the same file: the shorter one is the end of the longer.
-pub fn is_same_file(one: &str, other: &str) -> bool {
-    let (long, short) = if one.len() >= other.len() { (one, other) } else { (other, one) };
-    let short = short.trim_start_matches("./");
-    !short.is_empty()
-        && long
-            .strip_suffix(short)
-            .is_some_and(|rest| rest.is_empty() || rest.ends_with('/') || short.starts_with('/'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,13 +136,5 @@ mod tests {
             Question::of(&situation, &sessions).words,
             ["retry", "limit", "attempts", "write", "changelog"]
         );
-    }
-
-    #[test]
-    fn files_are_the_same_by_their_ends() {
-        assert!(is_same_file("/w/src/a.rs", "src/a.rs"));
-        assert!(is_same_file("a.rs", "/w/src/a.rs"));
-        assert!(!is_same_file("/w/src/ba.rs", "a.rs"));
-        assert!(!is_same_file("", "a.rs"));
     }
 }

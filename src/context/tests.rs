@@ -576,7 +576,7 @@ proptest! {
     fn no_budget_is_ever_exceeded(
         texts in proptest::collection::vec(any_text(), 4..40),
         sessions in 0..12usize,
-        budgets in proptest::collection::vec(50..8_000usize, 5),
+        budgets in proptest::collection::vec(50..=8_000usize, 5),
     ) {
         let history = History::new();
         let text = |at: usize| texts[at % texts.len()].replace('\0', "");

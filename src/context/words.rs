@@ -27,7 +27,8 @@ pub fn telling(text: &str) -> Vec<String> {
 fn each_telling(text: &str, mut tell: impl FnMut(&str)) {
     let mut word = String::new();
     for run in text.split(|c: char| !c.is_alphanumeric() && c != '_') {
-        if run.chars().any(is_unspaced) {
+        let is_ascii = run.is_ascii();
+        if !is_ascii && run.chars().any(is_unspaced) {
             let seconds = run.char_indices().skip(1);
             run.char_indices()
                 .zip(seconds)
@@ -35,7 +36,14 @@ fn each_telling(text: &str, mut tell: impl FnMut(&str)) {
             continue;
         }
         word.clear();
-        word.extend(run.trim_matches('_').chars().flat_map(char::to_lowercase));
+        match is_ascii {
+            // Most texts are, and hundreds of them are looked at while somebody waits.
+            true => {
+                word.push_str(run.trim_matches('_'));
+                word.make_ascii_lowercase();
+            }
+            false => word.extend(run.trim_matches('_').chars().flat_map(char::to_lowercase)),
+        }
         let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
         if word.chars().nth(2).is_some() && !is_number && EMPTY.binary_search(&word.as_str()).is_err() {
             tell(&word);

@@ -9,10 +9,11 @@ use rusqlite::Connection;
 
 use super::line::one_line;
 use super::page::Line;
-use super::situation::{Question, is_same_file, is_topic};
+use super::situation::{Question, is_topic};
 use super::words::{Said, WordSet};
 use super::{Request, age};
 use crate::model::Millis;
+use crate::project::is_same_file;
 use crate::store::StoreError;
 use crate::store::context::{self as table, Memory, Part};
 
@@ -45,7 +46,6 @@ const DAY: f64 = 24.0 * 60.0 * 60_000.0;
 /// A candidate and what it counts for.
 struct Candidate {
     memory: Memory,
-    words: WordSet,
     score: f64,
 }
 
@@ -54,32 +54,30 @@ pub fn lines(
     database: &Connection,
     request: &Request<'_>,
     question: &Question,
-    said: &Said,
-) -> Result<Vec<Line>, StoreError> {
+    said: Said,
+) -> Result<impl Iterator<Item = Line> + use<>, StoreError> {
     let found = found(request, question);
     let mut ids = table::newest_observations(database, request.project_path, LATEST_SESSIONS, NEWEST)?;
     ids.extend(about_files(database, request, question));
     ids.extend(found.keys());
     ids.sort_unstable_by(|a, b| b.cmp(a));
     ids.dedup();
+    let topic = request.situation.branch.as_deref().filter(|branch| is_topic(branch));
     let mut candidates: Vec<Candidate> = table::memories(database, request.project_path, &ids)?
         .into_iter()
         .map(|memory| {
-            let words = WordSet::of(&[&memory.title, &memory.summary]);
             let relevance = match found.is_empty() {
-                true => words_in_common(&words, question),
+                true => words_in_common(&memory, question),
                 false => found.get(&memory.id).copied().unwrap_or(0.0),
             };
-            let score = score(&memory, relevance, request, question);
-            Candidate { memory, words, score }
+            let score = score(&memory, relevance, topic, request.now, question);
+            Candidate { memory, score }
         })
         .collect();
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.memory.id.cmp(&a.memory.id)));
     let least = candidates.first().map_or(0.0, |best| best.score * LEAST_SHARE);
     candidates.retain(|candidate| candidate.score >= least);
-    // No line takes fewer tokens than this.
-    let most = request.budget / 20;
-    Ok(told(candidates, said, most, request.now))
+    Ok(told(candidates, said, request.now))
 }
 
 /// What a search finds, from 0 to 1. A search that fails is like none.
@@ -91,7 +89,11 @@ fn found(request: &Request<'_>, question: &Question) -> HashMap<i64, f64> {
 }
 
 /// The same where no search helps: how many of the wanted words are there.
-fn words_in_common(words: &WordSet, question: &Question) -> f64 {
+fn words_in_common(memory: &Memory, question: &Question) -> f64 {
+    if question.words.is_empty() {
+        return 0.0;
+    }
+    let words = WordSet::of(&[&memory.title, &memory.summary]);
     let wanted = question.words.len().clamp(1, 6) as f64;
     let known = question.words.iter().filter(|word| words.has(word)).count();
     (known as f64 / wanted).min(1.0)
@@ -112,10 +114,9 @@ pub fn ending(path: &str) -> &str {
     slashes.nth(1).map_or(path, |(at, _)| &path[at + 1..])
 }
 
-fn score(memory: &Memory, relevance: f64, request: &Request<'_>, question: &Question) -> f64 {
-    let age = (request.now - memory.created_at).max(0) as f64 / DAY;
+fn score(memory: &Memory, relevance: f64, topic: Option<&str>, now: Millis, question: &Question) -> f64 {
+    let age = (now - memory.created_at).max(0) as f64 / DAY;
     let recency = 1.0 / (1.0 + age / HALF_DAYS);
-    let topic = request.situation.branch.as_deref().filter(|branch| is_topic(branch));
     let is_of_branch = topic.is_some() && memory.branch.as_deref() == topic;
     RELEVANCE * relevance
         + RECENCY * recency
@@ -146,23 +147,20 @@ pub fn weight_of_type(kind: &str) -> f64 {
     }
 }
 
-/// Of several that say nearly the same the best is told.
-fn told(candidates: Vec<Candidate>, said: &Said, most: usize, now: Millis) -> Vec<Line> {
-    let mut kept: Vec<Candidate> = Vec::new();
-    for candidate in candidates {
-        if kept.len() >= most {
-            break;
+/// Of several that say nearly the same the best is told. Lines are made as they are asked for: most have no room.
+fn told(candidates: Vec<Candidate>, said: Said, now: Millis) -> impl Iterator<Item = Line> {
+    let mut kept: Vec<WordSet> = Vec::new();
+    candidates.into_iter().filter_map(move |Candidate { memory, .. }| {
+        if memory.title.is_empty() && memory.summary.is_empty() {
+            return None;
         }
-        let is_empty = candidate.memory.title.is_empty() && candidate.memory.summary.is_empty();
-        let is_repetition = || {
-            said.has(&candidate.words) || kept.iter().any(|other| candidate.words.alike(&other.words) > ALIKE)
-        };
-        if !is_empty && !is_repetition() {
-            kept.push(candidate);
+        let words = WordSet::of(&[&memory.title, &memory.summary]);
+        if said.has(&words) || kept.iter().any(|other| words.alike(other) > ALIKE) {
+            return None;
         }
-    }
-    let lines = kept.iter().enumerate();
-    lines.map(|(at, candidate)| line(&candidate.memory, at < TOLD_IN_FULL, now)).collect()
+        kept.push(words);
+        Some(line(&memory, kept.len() <= TOLD_IN_FULL, now))
+    })
 }
 
 /// An observation as one line: its id, what it is, how old, what it says.

@@ -102,6 +102,7 @@ fn build(
             session_id: session.id.as_str(),
             source,
             situation: Situation { branch: session.branch.clone(), ..Situation::default() },
+            repository: None,
             recall: None,
             hint: Hint::of(home),
             now,

@@ -1,30 +1,22 @@
 //! What lasts of a Chinese sentence. 总是报错 describes, 总是使用 instructs.
 
-use super::said::Heard;
+use super::said::{Heard, Leads, Led};
 use super::{each, sure};
 
-const LEADS: &str = "请|另外|还有|对了|注意|好的|麻烦|而且|在这个项目里";
-const LASTING: &str = "从现在起|从现在开始|从今以后|以后|今后|往后|请记住|记住|记得";
-const CORRECTING: &str = "不对|不是|错了|不行|不|别这样|不是这样|你错了";
+const LEADS: Leads = Leads {
+    plain: "请|另外|还有|对了|注意|好的|麻烦|而且|在这个项目里",
+    lasting: "从现在起|从现在开始|从今以后|以后|今后|往后|请记住|记住|记得",
+    correcting: "不对|不是|错了|不行|不|别这样|不是这样|你错了",
+    led,
+    led_by_no: led_by_pause,
+};
 const PASSING: &str = "这次|暂时|先不|目前|现在|今天|这一次|还没|临时";
 
 /// What an instruction goes on with.
 const ACTS: &str = "使用|用|采用|运行|执行|写|编写|保持|添加|加|检查|遵循|遵守|提交|放|先|把|将|给|回答|测试|格式化|修改|删除|推送|直接";
 
 pub(super) fn heard(text: &str, corrects: bool) -> Option<Heard> {
-    let mut rest = text.trim();
-    let (mut corrects, mut lasts) = (corrects, false);
-    loop {
-        if let Some(next) = each(LASTING).find_map(|lead| led(rest, lead)) {
-            (rest, lasts) = (next, true);
-        } else if let Some(next) = each(CORRECTING).find_map(|lead| led_by_pause(rest, lead)) {
-            (rest, corrects) = (next, true);
-        } else if let Some(next) = each(LEADS).find_map(|lead| led(rest, lead)) {
-            rest = next;
-        } else {
-            break;
-        }
-    }
+    let Led { rest, corrects, lasts } = LEADS.strip(text, corrects);
     let asks = rest.ends_with(['吗', '呢', '么']);
     let recalls = rest.starts_with('了') || rest.starts_with("上次") || rest.starts_with("之前");
     if asks || recalls || rest.chars().count() < 3 || each(PASSING).any(|word| rest.contains(word)) {

@@ -3,22 +3,22 @@
 //! "Always return a list" is a rule, "it always returns null" describes a bug, and "never mind" is neither: only an
 //! imperative, or what "we" or "you" do or should do, counts.
 
-use super::said::Heard;
+use super::said::{Heard, Leads, Led};
 use super::{each, sure};
 
-/// What may come before an instruction without changing it.
-const LEADS: &str = "please|pls|and|also|but|so|ok|okay|hey|hi|claude|well|again|then|important|note|reminder|rule|\
+/// What may come before an instruction.
+const LEADS: Leads = Leads {
+    plain: "please|pls|and|also|but|so|ok|okay|hey|hi|claude|well|again|then|important|note|reminder|rule|\
     btw|by the way|as i said|like i said|thanks|yes|in this repo|in this repository|in this project|\
-    in this codebase|in our codebase|around here|just|in general|generally|as always";
-
-/// What says that an instruction outlives its task.
-const LASTING: &str = "from now on|going forward|from here on|in the future|in future|as a rule|for future reference|\
+    in this codebase|in our codebase|around here|just|in general|generally|as always",
+    lasting: "from now on|going forward|from here on|in the future|in future|as a rule|for future reference|\
     remember to|remember that|remember|keep in mind that|keep in mind|make sure to always|\
-    make sure you always|be sure to always|for next time";
-
-/// What says that something was wrong.
-const CORRECTING: &str = "no|nope|nah|wrong|not quite|that's wrong|that’s wrong|that is wrong|that's not right|\
-    that’s not right|that is not right|incorrect|actually|not like that";
+    make sure you always|be sure to always|for next time",
+    correcting: "no|nope|nah|wrong|not quite|that's wrong|that’s wrong|that is wrong|that's not right|\
+    that’s not right|that is not right|incorrect|actually|not like that",
+    led,
+    led_by_no: led_by_pause,
+};
 
 /// What says that it concerns the task at hand alone.
 const PASSING: &str = "for now|this time|just this once|right now|today|temporarily|yet|until|at the moment|\
@@ -45,20 +45,7 @@ const VERBS: &str = "use|run|write|add|keep|put|make|check|test|commit|push|pref
     downgrade|vendor|stage|spell|translate";
 
 pub(super) fn heard(text: &str, corrects: bool) -> Option<Heard> {
-    let mut rest = text.trim();
-    let (mut corrects, mut lasts) = (corrects, false);
-    // Leads may follow each other: "No, please, from now on …".
-    loop {
-        if let Some(next) = each(LASTING).find_map(|lead| led(rest, lead)) {
-            (rest, lasts) = (next, true);
-        } else if let Some(next) = each(CORRECTING).find_map(|lead| led_by_pause(rest, lead)) {
-            (rest, corrects) = (next, true);
-        } else if let Some(next) = each(LEADS).find_map(|lead| led(rest, lead)) {
-            rest = next;
-        } else {
-            break;
-        }
-    }
+    let Led { rest, corrects, lasts } = LEADS.strip(text, corrects);
     let lower = rest.to_lowercase();
     let passes = each(PASSING).any(|word| has_word(&lower, word)) || points(&lower);
     if passes || is_remark(&lower) {

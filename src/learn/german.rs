@@ -1,12 +1,16 @@
 //! What lasts of a German sentence. "Immer noch" and "gibt immer null zurück" do not.
 
-use super::said::Heard;
+use super::said::{Heard, Leads, Led};
 use super::{each, sure};
 
-const LEADS: &str = "bitte|und|aber|also|ok|okay|hey|wichtig|in diesem projekt|hier";
-const LASTING: &str = "ab jetzt|ab sofort|von jetzt an|von nun an|in zukunft|künftig|zukünftig|merk dir|denk daran|\
-    grundsätzlich";
-const CORRECTING: &str = "nein|nee|falsch|das ist falsch|nicht so|stimmt nicht";
+const LEADS: Leads = Leads {
+    plain: "bitte|und|aber|also|ok|okay|hey|wichtig|in diesem projekt|hier",
+    lasting: "ab jetzt|ab sofort|von jetzt an|von nun an|in zukunft|künftig|zukünftig|merk dir|denk daran|\
+    grundsätzlich",
+    correcting: "nein|nee|falsch|das ist falsch|nicht so|stimmt nicht",
+    led,
+    led_by_no: led,
+};
 const PASSING: &str =
     "erstmal|erst mal|vorerst|diesmal|dieses mal|heute|gerade|für jetzt|noch nicht|im moment";
 
@@ -16,19 +20,7 @@ const VERBS: &str = "verwende|benutze|benutz|nutze|nutz|nimm|schreib|schreibe|ma
     lösche|pushe|halte|formatiere";
 
 pub(super) fn heard(text: &str, corrects: bool) -> Option<Heard> {
-    let mut rest = text.trim();
-    let (mut corrects, mut lasts) = (corrects, false);
-    loop {
-        if let Some(next) = led(rest, LASTING) {
-            (rest, lasts) = (next, true);
-        } else if let Some(next) = led(rest, CORRECTING) {
-            (rest, corrects) = (next, true);
-        } else if let Some(next) = led(rest, LEADS) {
-            rest = next;
-        } else {
-            break;
-        }
-    }
+    let Led { rest, corrects, lasts } = LEADS.strip(text, corrects);
     let lower = rest.to_lowercase();
     let words: Vec<&str> = lower.split_whitespace().map(|word| word.trim_matches([',', ':', ';'])).collect();
     if words.len() < 2 || each(PASSING).any(|word| format!(" {lower} ").contains(&format!(" {word} "))) {
@@ -85,14 +77,12 @@ fn infinitive(words: &[&str]) -> bool {
         && !last.starts_with("ge")
 }
 
-fn led<'t>(text: &'t str, leads: &'static str) -> Option<&'t str> {
-    each(leads).find_map(|lead| {
-        let head = text.get(..lead.len())?;
-        if head.to_lowercase() != lead {
-            return None;
-        }
-        let rest = &text[lead.len()..];
-        let after = rest.trim_start_matches([',', ':', ' ', '-', '–', '—', '!', '.']);
-        (after.len() < rest.len() && !after.is_empty()).then_some(after)
-    })
+fn led<'t>(text: &'t str, lead: &str) -> Option<&'t str> {
+    let head = text.get(..lead.len())?;
+    if head.to_lowercase() != lead {
+        return None;
+    }
+    let rest = &text[lead.len()..];
+    let after = rest.trim_start_matches([',', ':', ' ', '-', '–', '—', '!', '.']);
+    (after.len() < rest.len() && !after.is_empty()).then_some(after)
 }

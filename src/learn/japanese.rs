@@ -1,30 +1,22 @@
 //! What lasts of a Japanese sentence: the end of it says whether it asks for something. 必ず失敗する does not.
 
-use super::said::Heard;
+use super::said::{Heard, Leads, Led};
 use super::{each, sure};
 
-const LEADS: &str = "あと|それと|また|なお|ちなみに|すみません";
-const LASTING: &str = "今後は|これからは|次からは|以後は|今後|これから|覚えておいて|原則として";
-const CORRECTING: &str = "いいえ|いや|違います|違う|ちがう|そうじゃなくて|そうではなく|間違いです|違って";
+const LEADS: Leads = Leads {
+    plain: "あと|それと|また|なお|ちなみに|すみません",
+    lasting: "今後は|これからは|次からは|以後は|今後|これから|覚えておいて|原則として",
+    correcting: "いいえ|いや|違います|違う|ちがう|そうじゃなくて|そうではなく|間違いです|違って",
+    led,
+    led_by_no: led,
+};
 const PASSING: &str = "今回は|今だけ|とりあえず|一旦|いったん|まだ|今日は";
 
 /// How a request ends.
 const ENDS: &str = "ください|下さい|してね|して|使って|しないで|ないで|こと|なさい|お願いします|お願い|ように|置いて|書いて|入れて|付けて|避けて";
 
 pub(super) fn heard(text: &str, corrects: bool) -> Option<Heard> {
-    let mut rest = text.trim();
-    let (mut corrects, mut lasts) = (corrects, false);
-    loop {
-        if let Some(next) = each(LASTING).find_map(|lead| led(rest, lead)) {
-            (rest, lasts) = (next, true);
-        } else if let Some(next) = each(CORRECTING).find_map(|lead| led(rest, lead)) {
-            (rest, corrects) = (next, true);
-        } else if let Some(next) = each(LEADS).find_map(|lead| led(rest, lead)) {
-            rest = next;
-        } else {
-            break;
-        }
-    }
+    let Led { rest, corrects, lasts } = LEADS.strip(text, corrects);
     let end = rest.trim_end_matches(['ね', 'よ', '！', '!', ' ']);
     let asks_for = each(ENDS).any(|word| end.ends_with(word));
     let points = ["それ", "これ", "あれ", "そっち", "こっち"].iter().any(|word| rest.starts_with(word));

@@ -36,6 +36,33 @@ pub fn is_same(one: &str, other: &str) -> bool {
     one.words.len().min(other.words.len()) >= 4 && 5 * shared >= 4 * all
 }
 
+/// Whether the longer says what the shorter says, and what not to do beside it: "use pnpm, not npm" and "use pnpm".
+pub fn includes(longer: &str, shorter: &str) -> bool {
+    let (long, short) = (Stance::of(longer), Stance::of(shorter));
+    let all =
+        |some: &[BTreeSet<String>], of: &[BTreeSet<String>]| some.iter().all(|words| of.contains(words));
+    let says_something = !short.favours.is_empty() || !short.rejects.is_empty();
+    says_something && all(&short.favours, &long.favours) && all(&short.rejects, &long.rejects)
+}
+
+/// Whether one says again what the other says, if both came from the same words: every word that counts is there, in some
+/// form, and there is more than one.
+pub fn restates(one: &str, other: &str) -> bool {
+    let (Some(said), Some(wanted)) = (object(&one.to_lowercase()), object(&other.to_lowercase())) else {
+        return false;
+    };
+    is_same(one, other)
+        || (wanted.len() > 1 && wanted.iter().all(|word| said.iter().any(|known| is_form(known, word))))
+}
+
+/// Whether two words are forms of one: "edit" and "edited", "file" and "files".
+fn is_form(one: &str, other: &str) -> bool {
+    let shared = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    let (short, long) =
+        (one.chars().count().min(other.chars().count()), one.chars().count().max(other.chars().count()));
+    one == other || (shared >= 4 && shared + 1 >= short && long <= shared + 3)
+}
+
 /// Whether the newer takes back what the older says.
 pub fn contradicts(newer: &str, older: &str) -> bool {
     let (new, old) = (Stance::of(newer), Stance::of(older));

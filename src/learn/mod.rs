@@ -2,7 +2,7 @@
 //!
 //! Rules look at what the user said and at what commands did. They would rather learn nothing than something wrong: a
 //! sentence counts only if it is plainly an instruction that outlives its task. Knows nothing of SQL or of models; whoever
-//! has a model asks it instead (`compress::prompt`), and what it answers is weighed here all the same.
+//! has a model asks it for more (`compress::prompt`), and what it answers is weighed here all the same.
 
 mod chinese;
 mod commands;
@@ -21,7 +21,7 @@ use crate::model::{Category, LearningDraft};
 use crate::privacy::redact::Redactor;
 use crate::privacy::tags::PrivateTags;
 
-pub use meaning::{contradicts, is_same};
+pub use meaning::{contradicts, includes, is_same, restates};
 pub use weigh::{weigh, weigh_by_hand};
 
 /// From this confidence on a learning is told to new sessions. What was seen only once, and says little by itself, starts
@@ -55,6 +55,17 @@ pub const LONGEST: usize = 240;
 pub fn from_turn(turn: &Turn) -> Vec<LearningDraft> {
     let mut drafts = turn.request().map(said::said).unwrap_or_default();
     drafts.extend(commands::learnt(turn));
+    each_once(drafts)
+}
+
+/// What the user plainly said in a turn, without secrets. What may concern its task alone is left to others to judge.
+pub fn said_in(turn: &Turn) -> Vec<LearningDraft> {
+    let mut drafts = turn.request().map(said::said).unwrap_or_default();
+    drafts.retain(|draft| draft.confidence >= TOLD_FROM);
+    each_once(drafts)
+}
+
+fn each_once(drafts: Vec<LearningDraft>) -> Vec<LearningDraft> {
     let mut kept: Vec<LearningDraft> = Vec::new();
     for draft in drafts.into_iter().filter_map(cleaned) {
         if kept.len() < MOST_OF_A_TURN && !kept.iter().any(|known| is_same(&known.content, &draft.content)) {

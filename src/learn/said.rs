@@ -25,6 +25,46 @@ impl Heard {
     }
 }
 
+/// Words that may stand before what is said, and say how it is meant.
+pub(super) struct Leads {
+    /// "Please", "ok".
+    pub plain: &'static str,
+    /// "From now on".
+    pub lasting: &'static str,
+    /// "No", "that's wrong".
+    pub correcting: &'static str,
+    /// What follows a lead, if the text begins with it.
+    pub led: for<'t> fn(&'t str, &str) -> Option<&'t str>,
+    /// The same for one that corrects.
+    pub led_by_no: for<'t> fn(&'t str, &str) -> Option<&'t str>,
+}
+
+/// A sentence without its leads.
+pub(super) struct Led<'t> {
+    pub rest: &'t str,
+    pub corrects: bool,
+    pub lasts: bool,
+}
+
+impl Leads {
+    /// Takes leads off. They may follow each other: "No, please, from now on …".
+    pub fn strip<'t>(&self, text: &'t str, corrects: bool) -> Led<'t> {
+        let mut led = Led { rest: text.trim(), corrects, lasts: false };
+        loop {
+            if let Some(next) = each(self.lasting).find_map(|lead| (self.led)(led.rest, lead)) {
+                (led.rest, led.lasts) = (next, true);
+            } else if let Some(next) = each(self.correcting).find_map(|lead| (self.led_by_no)(led.rest, lead))
+            {
+                (led.rest, led.corrects) = (next, true);
+            } else if let Some(next) = each(self.plain).find_map(|lead| (self.led)(led.rest, lead)) {
+                led.rest = next;
+            } else {
+                return led;
+            }
+        }
+    }
+}
+
 /// What a prompt says that outlives its task.
 pub(super) fn said(prompt: &str) -> Vec<LearningDraft> {
     let mut drafts = Vec::new();

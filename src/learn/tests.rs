@@ -321,3 +321,18 @@ fn confidence_fades_by_the_day_and_what_was_written_down_does_not() {
     assert_eq!(confidence_left(1.0, 0, 4000 * DAY), 1.0);
     assert_eq!(confidence_left(0.7, 10 * DAY, 0), 0.7, "a clock that was set back changes nothing");
 }
+
+#[test]
+fn a_shorter_word_for_what_is_known_is_a_sighting_and_a_wider_one_is_not() {
+    assert!(includes("Use pnpm, not npm", "Use pnpm") && includes("Use pnpm, not npm", "don't use npm"));
+    assert!(!includes("Use tabs in Makefiles", "Use tabs") && !includes("Use pnpm", "Use pnpm, not npm"));
+    assert!(!includes("Use pnpm, not npm", "Use npm"));
+}
+
+#[test]
+fn a_model_restates_what_was_said_in_other_forms_of_its_words() {
+    assert!(restates("Generated files must not be edited", "Never edit generated files"));
+    assert!(restates("Package manager is pnpm; npm breaks the lock file", "Use pnpm, not npm"));
+    assert!(!restates("pnpm needs Node 20", "Use pnpm"), "one word in common is not enough");
+    assert!(!restates("Generated files live in gen/", "Never edit generated files"));
+}

@@ -1,6 +1,6 @@
 //! How what a turn taught relates to what is known: seen again, new, or the opposite of it.
 
-use super::{TOLD_FROM, contradicts, is_same};
+use super::{TOLD_FROM, contradicts, includes, is_same};
 use crate::model::LearningDraft;
 use crate::store::learnings::{Learning, Standing, Step};
 
@@ -29,7 +29,11 @@ fn step(known: &[Learning], draft: LearningDraft) -> Option<Step> {
     }
     let named = draft.confirms.and_then(|id| known.iter().find(|known| known.id == id && known.is_active));
     let is_active = |known: &&&Learning| known.is_active;
-    let seen = named.or_else(|| same.iter().find(is_active).copied()).or_else(|| same.first().copied());
+    let included = || known.iter().find(|known| known.is_active && includes(&known.content, &draft.content));
+    let seen = named
+        .or_else(|| same.iter().find(is_active).copied())
+        .or_else(|| same.first().copied())
+        .or_else(included);
     let seen = seen.map(|known| known.id);
     let supersedes = known
         .iter()

@@ -41,6 +41,8 @@ pub struct Request {
     pub query: String,
     /// What the query means, where a model is at hand.
     pub meaning: Option<Meaning>,
+    /// So many of a project's newest observations are compared by meaning, where somebody waits; everything if none.
+    pub meaning_reach: Option<usize>,
     /// What a hit must be.
     pub filter: Filter,
     /// The project of the one who asks: its rows count a little more.

@@ -13,8 +13,9 @@ use super::words::{fold, words};
 use super::{AsOf, Filter, Found, Hit, Parts, Request, dates};
 use crate::config::Search as Settings;
 use crate::model::Millis;
+use crate::project::is_same_file;
 use crate::store::index::newest_waiting;
-use crate::store::search::{self as index, Document, Kind, Place};
+use crate::store::search::{self as index, Document, Kind, Order, Place, Range};
 use crate::store::{StoreError, vectors};
 
 /// One search under way.
@@ -262,9 +263,17 @@ impl<'a> Search<'a> {
             && !query.clues.is_empty()
             && let Some(model) = vectors::model(self.database, meaning.model)?
         {
-            vectors::for_each(self.database, model, scope.range, |place, blob| {
+            let compare = |place, blob: &[u8]| {
                 likenesses.extend(meaning.vector.likeness(blob).map(|likeness| (place, likeness)));
-            })?;
+            };
+            match (self.request.meaning_reach, scope.projects.as_slice()) {
+                (Some(reach), [project]) => {
+                    let range = Range::kind(project.number, Kind::Observation);
+                    vectors::for_some(self.database, model, range, Order::NewestFirst, reach, compare)?;
+                    likenesses.reverse();
+                }
+                _ => vectors::for_each(self.database, model, scope.range, compare)?,
+            }
         }
         Ok(likenesses)
     }
@@ -427,16 +436,6 @@ fn has_concept(document: &Document, concept: &str) -> bool {
 
 fn files(document: &Document) -> impl Iterator<Item = String> {
     list(&document.files_modified).into_iter().chain(list(&document.files_read))
-}
-
-/// Whether a path is the wanted one, or ends with it at a `/`; the wanted one may also be the longer of the two.
-fn is_same_file(path: &str, wanted: &str) -> bool {
-    let ends = |long: &str, short: &str| {
-        long.strip_suffix(short)
-            .is_some_and(|rest| rest.is_empty() || rest.ends_with('/') || short.starts_with('/'))
-    };
-    let wanted = wanted.trim_start_matches("./");
-    !wanted.is_empty() && !path.is_empty() && (ends(path, wanted) || ends(wanted, path))
 }
 
 /// Rows of one project that say nearly the same become one, the best of them.

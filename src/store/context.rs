@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::StoreError;
+use super::{StoreError, listed};
 use crate::model::{Millis, SessionId, confidence_left};
 
 /// An observation as the context looks at it.
@@ -39,10 +39,7 @@ const MEMORY: &str = "SELECT o.id, o.session_id, o.type, coalesce(substr(o.title
 
 impl Memory {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let list = |index| -> rusqlite::Result<Vec<String>> {
-            let json: Option<String> = row.get(index)?;
-            Ok(json.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default())
-        };
+        let list = |index| listed(row, index);
         Ok(Self {
             id: row.get(0)?,
             session_id: row.get(1)?,
@@ -60,7 +57,7 @@ impl Memory {
 
 /// The observations of these ids that are there and of this project, in the order asked for.
 pub fn memories(database: &Connection, project_path: &str, ids: &[i64]) -> Result<Vec<Memory>, StoreError> {
-    let mut statement = database.prepare(MEMORY)?;
+    let mut statement = database.prepare_cached(MEMORY)?;
     let found = ids.iter().map(|id| statement.query_row(params![id, project_path], Memory::read).optional());
     Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
@@ -75,7 +72,7 @@ pub fn newest_observations(
     let sql = "SELECT o.id FROM observations o WHERE o.session_id IN
                  (SELECT id FROM sessions WHERE project_path = ?1 AND prompt_count > 0 ORDER BY started_at DESC LIMIT ?2)
                ORDER BY o.id DESC LIMIT ?3";
-    let mut statement = database.prepare(sql)?;
+    let mut statement = database.prepare_cached(sql)?;
     let rows = statement.query_map(params![project_path, sessions, limit], |row| row.get(0))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
@@ -112,7 +109,7 @@ pub fn observations_with(
         Part::Head => "head",
         Part::Body => "body",
     };
-    let mut statement = database.prepare(sql)?;
+    let mut statement = database.prepare_cached(sql)?;
     let rows =
         statement.query_map(params![format!("{column} : \"{phrase}\""), project, limit], |row| row.get(0))?;
     Ok(rows.collect::<Result<_, _>>()?)
@@ -167,7 +164,7 @@ pub fn code_changes(database: &Connection, project_path: &str) -> Result<Vec<Cod
             ORDER BY started_at DESC LIMIT ?3)
           ORDER BY snapshot_at DESC, id DESC LIMIT ?4)
         ORDER BY snapshot_at, id";
-    let mut statement = database.prepare(sql)?;
+    let mut statement = database.prepare_cached(sql)?;
     let parameters = params![project_path, LOOKED_THROUGH, CODE_SESSIONS, MOST_CHANGES];
     let rows = statement.query_map(parameters, |row| {
         Ok(CodeChange {
@@ -201,7 +198,7 @@ pub fn learned(
     let sql = "SELECT category, substr(content, 1, 2000), confidence, times_seen, updated_at, id FROM learnings
                WHERE is_active = 1 AND superseded_by IS NULL AND confidence >= 0.5 AND (project = ?1 OR project IS NULL)
                ORDER BY confidence DESC, times_seen DESC, updated_at DESC, id DESC LIMIT ?2";
-    let mut statement = database.prepare(sql)?;
+    let mut statement = database.prepare_cached(sql)?;
     // Some may have faded since they were last seen.
     let rows = statement.query_map(params![project, 4 * limit], |row| {
         let (seen, at, id): (i64, Millis, i64) = (row.get(3)?, row.get(4)?, row.get(5)?);
@@ -235,10 +232,10 @@ pub struct Shown {
 pub fn shown(database: &Connection, session: &SessionId) -> Result<Shown, StoreError> {
     let mut shown = Shown::default();
     let began: Option<Millis> = database
-        .prepare("SELECT started_at FROM sessions WHERE id = ?1")?
+        .prepare_cached("SELECT started_at FROM sessions WHERE id = ?1")?
         .query_row([session.as_str()], |row| row.get(0))
         .optional()?;
-    let mut statement = database.prepare(
+    let mut statement = database.prepare_cached(
         "SELECT data ->> 'shown', data ->> 'file', created_at FROM event_log
          WHERE event_type = ?2 AND created_at >= ?3 AND session_id = ?1 ORDER BY created_at, id",
     )?;

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 use super::learnings::{self, Occasion, Step};
 use super::log::{self, LogEntry, log};
 use super::queue::{self, ClaimId, Ending};
-use super::{StoreError, function_map};
+use super::{StoreError, function_map, listed};
 use crate::model::{FunctionChange, Millis, ObservationDraft, ObservationType, SessionId, SummaryDraft};
 
 /// Who made something, and what it took.
@@ -337,10 +337,7 @@ pub struct ObservationRow {
 
 impl ObservationRow {
     fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        let list = |index| -> rusqlite::Result<Vec<String>> {
-            let json: Option<String> = row.get(index)?;
-            Ok(json.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default())
-        };
+        let list = |index| listed(row, index);
         Ok(Self {
             id: row.get(0)?,
             uid: row.get(1)?,

@@ -218,3 +218,9 @@ fn prepare(database: &Connection, patience: Duration) -> Result<(), StoreError> 
     database.pragma_update(None, "synchronous", "NORMAL")?;
     Ok(())
 }
+
+/// A column that holds a list as JSON. One that cannot be read is empty.
+fn listed(row: &rusqlite::Row<'_>, index: usize) -> rusqlite::Result<Vec<String>> {
+    let json: Option<String> = row.get(index)?;
+    Ok(json.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default())
+}

@@ -44,7 +44,7 @@ pub fn recent_sessions(
                ON m.id = (SELECT max(id) FROM session_summaries WHERE session_id = s.id)
         WHERE s.project_path = ?1 AND s.id <> ?2 AND (m.id IS NOT NULL OR s.prompt_count > 0)
         ORDER BY s.started_at DESC LIMIT ?3";
-    let mut statement = database.prepare(sql)?;
+    let mut statement = database.prepare_cached(sql)?;
     let rows = statement.query_map(params![project_path, asking, limit], |row| {
         Ok(RecentSession {
             id: row.get(0)?,

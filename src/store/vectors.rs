@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::StoreError;
 use super::index;
-use super::search::{Kind, Place, Range};
+use super::search::{Kind, Order, Place, Range};
 
 /// A model by its number here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,17 +16,41 @@ pub fn model(database: &Connection, name: &str) -> Result<Option<ModelNumber>, S
     Ok(database.prepare_cached(sql)?.query_row([name], |row| row.get(0)).optional()?.map(ModelNumber))
 }
 
-/// Shows every vector of a model in a range to `look`.
+/// The vector of a session's last summary that has one.
+pub fn of_session(
+    database: &Connection,
+    model: ModelNumber,
+    session: &str,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let sql = "SELECT v.vector FROM session_summaries s JOIN search_projects p ON p.project = s.project
+                 JOIN search_vectors v ON v.place = (p.no << 44 | (1 << 42) | s.id)
+               WHERE s.session_id = ?1 AND v.model = ?2 ORDER BY s.id DESC LIMIT 1";
+    Ok(database.prepare_cached(sql)?.query_row(params![session, model.0], |row| row.get(0)).optional()?)
+}
+
+/// Shows every vector of a model in a range to `look`, in the order of places.
 pub fn for_each(
     database: &Connection,
     model: ModelNumber,
     range: Range,
+    look: impl FnMut(Place, &[u8]),
+) -> Result<(), StoreError> {
+    for_some(database, model, range, Order::OldestFirst, usize::MAX, look)
+}
+
+/// The same in some order, and no more than `most`.
+pub fn for_some(
+    database: &Connection,
+    model: ModelNumber,
+    range: Range,
+    order: Order,
+    most: usize,
     mut look: impl FnMut(Place, &[u8]),
 ) -> Result<(), StoreError> {
     // Mapped, a page of vectors need not be copied; only while it is read, because mapped pages count as the process's memory.
     let map = |bytes: i64| database.pragma_update(None, "mmap_size", bytes);
     map(MOST_MAPPED)?;
-    let seen = see_all(database, model, range, &mut look);
+    let seen = see(database, model, range, order, most, &mut look);
     map(0)?;
     seen
 }
@@ -34,15 +58,25 @@ pub fn for_each(
 /// What SQLite can map at most.
 const MOST_MAPPED: i64 = 0x7fff_0000;
 
-fn see_all(
+fn see(
     database: &Connection,
     model: ModelNumber,
     range: Range,
+    order: Order,
+    most: usize,
     look: &mut impl FnMut(Place, &[u8]),
 ) -> Result<(), StoreError> {
-    let sql = "SELECT place, model, vector FROM search_vectors WHERE place BETWEEN ?1 AND ?2";
+    let sql = match order {
+        Order::OldestFirst => {
+            "SELECT place, model, vector FROM search_vectors WHERE place BETWEEN ?1 AND ?2 ORDER BY place LIMIT ?3"
+        }
+        Order::NewestFirst => {
+            "SELECT place, model, vector FROM search_vectors WHERE place BETWEEN ?1 AND ?2 ORDER BY place DESC LIMIT ?3"
+        }
+    };
     let mut statement = database.prepare_cached(sql)?;
-    let mut rows = statement.query([range.from.0, range.to.0])?;
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let mut rows = statement.query([range.from.0, range.to.0, most])?;
     while let Some(row) = rows.next()? {
         if row.get::<_, i64>(1)? == model.0 {
             look(Place(row.get(0)?), row.get_ref(2)?.as_blob().unwrap_or_default());

@@ -12,7 +12,7 @@ use super::clock;
 use crate::config::Config;
 use crate::context::{self, Context, Hint, Question, Situation, recall};
 use crate::project::Project;
-use crate::repository::Repositories;
+use crate::repository::{Look, Repositories};
 
 /// Git gets no longer than this; what it says later serves the next session.
 const GIT_PATIENCE: Duration = Duration::from_millis(60);
@@ -52,11 +52,8 @@ pub fn build(
     let place = asked.cwd.as_deref().filter(|cwd| Path::new(cwd).is_absolute());
     let place = place.map(|cwd| Project::of(cwd.as_ref(), &config.capture));
     let place = place.as_ref().filter(|place| place.path == project.path).unwrap_or(&project);
-    let mut situation = match place.is_repository {
-        true => repositories.look(&place.root, GIT_PATIENCE),
-        false => Situation::default(),
-    };
-    situation.branch.clone_from(&place.branch);
+    let look = place.is_repository.then(|| repositories.look(&place.root, GIT_PATIENCE));
+    let repository = || look.as_ref().map(Look::situation).unwrap_or_default();
     let now = clock::now();
     let recall =
         |question: &Question| recall::by_search(database, &config.search, &project.name, question, now);
@@ -68,7 +65,8 @@ pub fn build(
             root: &place.root.to_string_lossy(),
             session_id: &asked.session_id,
             source: asked.source.as_deref(),
-            situation,
+            situation: Situation { branch: place.branch.clone(), ..Situation::default() },
+            repository: Some(&repository),
             recall: Some(&recall),
             hint,
             now,

@@ -26,6 +26,7 @@ mod spooled;
 mod state;
 mod supervise;
 mod transcript;
+mod turn_end;
 mod upkeep;
 
 use std::path::PathBuf;

@@ -1,18 +1,17 @@
 //! From claimed rows to a settlement: what is routine is skipped, the rest becomes observations; a marker closes the
-//! turn with a summary. By a model where there is one and the day's ceiling allows it, else by rules.
+//! turn (`turn_end`). By a model where there is one and the day's ceiling allows it, else by rules.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::clock;
 use super::compressor::{Asked, Plan, when_mended, with_response};
 use super::state::Running;
-use super::{learning, transcript};
+use super::turn_end;
 use crate::compress::functions::Edited;
-use crate::compress::parse::{self, SummaryAnswer};
-use crate::compress::prompt::{self, Noted};
+use crate::compress::parse;
+use crate::compress::prompt;
 use crate::compress::routine::{SeenFiles, Verdict, judge};
 use crate::compress::turn::{Turn, TurnEvent};
 use crate::compress::{functions, local, redacted};
@@ -20,7 +19,6 @@ use crate::config::Verbosity;
 use crate::llm::Llm;
 use crate::model::Millis;
 use crate::store::StoreError;
-use crate::store::learnings::{self, Learning};
 use crate::store::log::LogEntry;
 use crate::store::memory::{self, NewObservation, Origin, Settlement};
 use crate::store::queue::{self, Ending, Kind, QueueRow, Work};
@@ -37,8 +35,6 @@ pub enum Outcome {
     Postponed(Millis),
 }
 
-/// The most events that a summary looks back at.
-const MOST_EVENTS_OF_A_TURN: u32 = 200;
 /// The most titles of earlier observations that a model is told.
 const EARLIER_TITLES: u32 = 10;
 
@@ -51,7 +47,7 @@ pub async fn observe(running: &Arc<Running>, work: Work) -> Result<Outcome, Stor
     let place = running.database.read(move |database| turn_place(database, &session, number)).await?;
     let made = match first.kind {
         Kind::Observation => observe_events(running, work, place).await,
-        Kind::Summarize | Kind::Flush => close_turn(running, work, place).await,
+        Kind::Summarize | Kind::Flush => turn_end::close(running, work, place).await,
     };
     match made {
         Ok(outcome) => Ok(outcome),
@@ -63,7 +59,7 @@ pub async fn observe(running: &Arc<Running>, work: Work) -> Result<Outcome, Stor
 }
 
 /// Why nothing could be made of it.
-enum Unmade {
+pub(super) enum Unmade {
     Store(StoreError),
     Stumbled(String),
 }
@@ -91,7 +87,7 @@ async fn observe_events(running: &Arc<Running>, work: Work, place: TurnPlace) ->
     }
     let marker =
         running.database.read(move |database| queue::closing_payload(database, &session, last)).await?;
-    let closing = closing_message(marker.as_deref()).await;
+    let closing = turn_end::closing_message(marker.as_deref()).await;
     let turn = Arc::new(turn(place, closing, kept));
     let read = turn.clone();
     let edited = blocking(move || functions::changed(&read)).await?;
@@ -176,7 +172,7 @@ async fn observe_by_rules(mut settlement: Settlement, turn: Arc<Turn>) -> Result
 }
 
 /// What the user asked for costs more than the day allows: rules do it, and `queue redo` can repeat it.
-fn beyond_ceiling(running: &Running, mut settlement: Settlement) -> Settlement {
+pub(super) fn beyond_ceiling(running: &Running, mut settlement: Settlement) -> Settlement {
     for (_, ending) in &mut settlement.endings {
         if *ending == Ending::Done {
             *ending = Ending::DoneBeyondCeiling;
@@ -190,111 +186,11 @@ fn beyond_ceiling(running: &Running, mut settlement: Settlement) -> Settlement {
     settlement
 }
 
-/// A summary of the turn that a marker closes, if there was anything in it.
-async fn close_turn(running: &Arc<Running>, work: Work, place: TurnPlace) -> Result<Outcome, Unmade> {
-    let mut settlement = begin(&work);
-    settlement.endings = work.rows.iter().map(|row| (row.id, Ending::Done)).collect();
-    let Some(marker) = work.rows.into_iter().next() else { return Ok(settled(settlement)) };
-    let (session, before) = (work.session.clone(), marker.id);
-    let (rows, noted) = running
-        .database
-        .read(move |database| {
-            let rows = queue::turn_events(database, &session, before, MOST_EVENTS_OF_A_TURN)?;
-            let sources: Vec<i64> = rows.iter().map(|row| row.id).collect();
-            Ok((rows, memory::observed_from(database, &sources)?))
-        })
-        .await?;
-    let closing = closing_message(marker.payload.as_deref()).await;
-    // A marker of a new prompt, or of the end, closes a turn only if nothing has closed it before.
-    if rows.is_empty() && (marker.kind == Kind::Flush || (closing.is_none() && place.prompt.is_none())) {
-        return Ok(settled(settlement));
-    }
-    settlement.turn_events = rows.iter().map(|row| row.id).collect();
-    let turn = Arc::new(turn(place, closing, rows.into_iter().map(turn_event).collect()));
-    let told = learning::to_tell(&known(running, &turn).await?, settlement.now);
-    let noted =
-        Noted { observations: noted, known: told.iter().map(|learning| learning.content.clone()).collect() };
-    let summarized = match running.compressor.plan() {
-        Plan::Wait => return Ok(Outcome::Postponed(when_mended())),
-        Plan::Local => summarize_by_rules(running, settlement, turn).await?,
-        Plan::Model(llm) => match ask_for_summary(running, &llm, &settlement, &turn, noted).await? {
-            Asked::Postponed(time) => return Ok(Outcome::Postponed(time)),
-            Asked::Failed(message, entry) => {
-                return Ok(Outcome::Failed(message, entry.into_iter().collect()));
-            }
-            Asked::OverCeiling => {
-                summarize_by_rules(running, beyond_ceiling(running, settlement), turn).await?
-            }
-            Asked::Answered(response, origin, entry) => match parse::summary(&response.text) {
-                Ok(answer) => {
-                    settlement.summary = summary_of(answer, &turn);
-                    // Meanwhile another session may have learnt something.
-                    let known = known(running, &turn).await?;
-                    settlement.learnings =
-                        learning::by_model(parse::learnings(&response.text), &told, &known);
-                    settlement.origin = origin;
-                    settlement.log.push(entry);
-                    settlement
-                }
-                Err(unusable) => {
-                    let message = with_response(&unusable.reason, Some(&response.text));
-                    return Ok(Outcome::Failed(message, vec![entry]));
-                }
-            },
-        },
-    };
-    Ok(settled(summarized))
-}
-
-async fn ask_for_summary(
-    running: &Arc<Running>,
-    llm: &Llm,
-    settlement: &Settlement,
-    turn: &Arc<Turn>,
-    noted: Noted,
-) -> Result<Asked, Unmade> {
-    let (turn, settings) = (turn.clone(), running.config.compress.clone());
-    let request = blocking(move || prompt::for_summary(&turn, &noted, &[], &settings)).await?;
-    let version = prompt::SUMMARY_VERSION;
-    Ok(running.compressor.ask(running, llm, &settlement.session, request, version).await?)
-}
-
-async fn summarize_by_rules(
-    running: &Running,
-    mut settlement: Settlement,
-    turn: Arc<Turn>,
-) -> Result<Settlement, Unmade> {
-    let known = known(running, &turn).await?;
-    let made =
-        blocking(move || (redacted::summary(local::summarize(&turn)), learning::by_rules(&turn, &known)));
-    let (summary, learnings) = made.await?;
-    settlement.summary = Some(summary);
-    settlement.learnings = learnings;
-    settlement.origin = local_origin();
-    Ok(settlement)
-}
-
-/// What is known of the turn's project.
-async fn known(running: &Running, turn: &Turn) -> Result<Vec<Learning>, StoreError> {
-    let project = turn.project.clone();
-    running.database.read(move |database| learnings::known(database, &project)).await
-}
-
-/// The model's summary; which files were touched the events know better.
-fn summary_of(answer: SummaryAnswer, turn: &Turn) -> Option<crate::model::SummaryDraft> {
-    let SummaryAnswer::Summary(mut draft) = answer else { return None };
-    let by_rules = local::summarize(turn);
-    draft.files_read = by_rules.files_read;
-    draft.files_edited = by_rules.files_edited;
-    draft.request = draft.request.or(by_rules.request);
-    Some(redacted::summary(draft))
-}
-
-fn settled(settlement: Settlement) -> Outcome {
+pub(super) fn settled(settlement: Settlement) -> Outcome {
     Outcome::Settled(Box::new(settlement))
 }
 
-fn begin(work: &Work) -> Settlement {
+pub(super) fn begin(work: &Work) -> Settlement {
     let numbers = work.rows.iter().filter_map(|row| row.prompt_number);
     Settlement {
         session: work.session.clone(),
@@ -352,11 +248,11 @@ fn shared_agent(turn: &Turn, sources: &[i64]) -> Option<String> {
     agents.all(|agent| agent.as_ref() == Some(&first)).then_some(first)
 }
 
-fn local_origin() -> Origin {
+pub(super) fn local_origin() -> Origin {
     Origin { provider: "local".into(), prompt_version: local::VERSION.into(), ..Origin::default() }
 }
 
-fn turn(place: TurnPlace, closing: Option<String>, events: Vec<TurnEvent>) -> Turn {
+pub(super) fn turn(place: TurnPlace, closing: Option<String>, events: Vec<TurnEvent>) -> Turn {
     Turn {
         project: place.project,
         project_path: Some(place.project_path).filter(|path| !path.is_empty()),
@@ -367,7 +263,7 @@ fn turn(place: TurnPlace, closing: Option<String>, events: Vec<TurnEvent>) -> Tu
     }
 }
 
-fn turn_event(row: QueueRow) -> TurnEvent {
+pub(super) fn turn_event(row: QueueRow) -> TurnEvent {
     TurnEvent {
         id: row.id,
         tool_name: row.tool_name,
@@ -379,21 +275,9 @@ fn turn_event(row: QueueRow) -> TurnEvent {
     }
 }
 
-/// The assistant's last words, from the hook or, for clients that do not send them, from the transcript.
-async fn closing_message(payload: Option<&str>) -> Option<String> {
-    let payload: Value = serde_json::from_str(payload?).ok()?;
-    // After a failure of the API its error text stands in this place.
-    if payload.get("event").and_then(Value::as_str) == Some("StopFailure") {
-        return None;
-    }
-    if let Some(message) = payload.get("last_assistant_message").and_then(Value::as_str) {
-        return Some(message.to_owned());
-    }
-    let path = payload.get("transcript_path")?.as_str()?.to_owned();
-    blocking(move || transcript::last_assistant_message(Path::new(&path))).await.ok().flatten()
-}
-
 /// Work that takes the processor, away from the asynchronous thread.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Unmade> {
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Unmade> {
     tokio::task::spawn_blocking(work).await.map_err(|error| Unmade::Stumbled(error.to_string()))
 }

@@ -225,6 +225,37 @@ fn a_model_teaches_with_the_summary_and_is_told_what_is_known() {
 }
 
 #[test]
+fn what_the_user_corrected_is_learnt_once_whatever_a_model_makes_of_it() {
+    let sandbox = Sandbox::new();
+    let endpoint = Endpoint::start(teaching(json!([])));
+    let mut command = sandbox.worker_command();
+    command.env("CLAUDE_MEM_COMPRESS_PROVIDER", "anthropic").env("ANTHROPIC_API_KEY", "sk-ant-x");
+    command.env("ANTHROPIC_BASE_URL", endpoint.url());
+    let mut worker = Worker::spawn(command, &sandbox);
+    worker.wait_until_it_answers();
+    say(&sandbox, "forgets", "no, use pnpm, not npm");
+    assert_eq!(learnings(&sandbox), ["active 60 1 Use pnpm, not npm"]);
+    let again = json!([{"category": "convention", "content": "Generated files must never be edited"},
+                       {"category": "convention", "content": "No editing of what a tool wrote", "known": 2},
+                       {"category": "gotcha", "content": "The lint takes a minute"}]);
+    endpoint.set_script(teaching(again));
+    say(&sandbox, "repeats", "Fix the greeting. Never edit generated files.");
+    let asked = endpoint.asked();
+    let prompt = asked.last().unwrap().body["messages"][0]["content"].to_string();
+    assert!(prompt.contains("1. Use pnpm, not npm\\n2. Never edit generated files"), "{prompt}");
+    let both = [
+        "active 60 1 Use pnpm, not npm",
+        "active 70 1 Never edit generated files",
+        "active 60 1 The lint takes a minute",
+    ];
+    assert_eq!(learnings(&sandbox), both, "what the model adds is there, what it repeats is not");
+    endpoint.set_script(teaching(json!([{"category": "convention", "content": "Use npm, not pnpm"}])));
+    say(&sandbox, "turns around", "no, use pnpm");
+    assert_eq!(learnings(&sandbox)[0], "active 69 2 Use pnpm, not npm", "the user's words count");
+    assert_eq!(learnings(&sandbox).len(), 3);
+}
+
+#[test]
 fn learnings_are_added_listed_and_forgotten_without_a_worker() {
     let sandbox = Sandbox::new();
     assert_eq!(learn(&sandbox, &["list"]).stdout, "Nothing is known yet.\n");

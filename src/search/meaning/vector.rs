@@ -22,6 +22,12 @@ impl Vector {
         Self { bytes, length }
     }
 
+    /// From how it is stored.
+    pub fn from_blob(blob: &[u8]) -> Self {
+        let bytes = blob.get(4..).unwrap_or_default();
+        Self::of_bytes(bytes.iter().map(|byte| byte.cast_signed()).collect())
+    }
+
     /// As it is stored: its length, then its bytes.
     pub fn to_blob(&self) -> Vec<u8> {
         let mut blob = self.length.to_le_bytes().to_vec();
@@ -75,6 +81,7 @@ mod tests {
         let ours = Vector::new(&a).likeness(&Vector::new(&b).to_blob()).unwrap();
         assert!((exact - ours).abs() < 0.01, "{exact} {ours}");
         assert!((Vector::new(&a).likeness(&Vector::new(&a).to_blob()).unwrap() - 1.0).abs() < 1e-5);
+        assert_eq!(Vector::from_blob(&Vector::new(&a).to_blob()), Vector::new(&a));
     }
 
     #[test]
@@ -83,6 +90,7 @@ mod tests {
         for blob in [&[][..], &[0, 0, 0], &[0; 7], &[0; 8], &[255; 7]] {
             assert!(vector.likeness(blob).is_none_or(f32::is_finite), "{blob:?}");
         }
+        assert_eq!(Vector::from_blob(&[]).likeness(&vector.to_blob()), None);
         assert_eq!(Vector::new(&[0.0; 3]).likeness(&vector.to_blob()), None);
         assert_eq!(Vector::new(&[f32::NAN; 3]).likeness(&vector.to_blob()), None);
     }

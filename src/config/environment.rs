@@ -1,0 +1,101 @@
+//! What the process's environment says. Nobody else reads it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+#[cfg(feature = "service")]
+use super::Outgoing;
+use super::layers::ANTHROPIC_BASE_URL;
+
+/// What the environment says, read once.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// `CLAUDE_MEM_HOME`.
+    pub mem_home: Option<PathBuf>,
+    /// `HOME`, else what the user database says.
+    pub user_home: Option<PathBuf>,
+    /// `CLAUDE_PROJECT_DIR`: where the client was started.
+    pub project_dir: Option<PathBuf>,
+    /// `CLAUDE_CODE_SESSION_ID`: the session that started us.
+    #[cfg(feature = "service")]
+    pub session_id: Option<String>,
+    /// `XDG_RUNTIME_DIR`.
+    pub runtime_dir: Option<PathBuf>,
+    /// `XDG_CONFIG_HOME`.
+    pub config_dir: Option<PathBuf>,
+    /// `CLAUDE_MEM_INTERNAL=1`: started by the worker itself, so that hooks must stay silent.
+    pub internal: bool,
+    /// `CLAUDE_MEM_HOOK_DEBUG`: the hook may speak on stderr.
+    pub hook_debug: bool,
+    /// What concerns only those who go out.
+    #[cfg(feature = "service")]
+    pub outgoing: Outgoing,
+    /// `CLAUDE_MEM_*` and the like, for settings, sorted by name.
+    pub(super) overrides: Vec<(String, String)>,
+}
+
+impl Environment {
+    /// Reads the process's environment.
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn capture() -> Self {
+        let path = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+        let mut overrides: Vec<_> = std::env::vars_os().filter_map(setting_variable).collect();
+        // What comes later wins: ours over the one that all programs share.
+        overrides.sort();
+        Self {
+            mem_home: path("CLAUDE_MEM_HOME"),
+            user_home: path("HOME").or_else(std::env::home_dir),
+            project_dir: path("CLAUDE_PROJECT_DIR"),
+            #[cfg(feature = "service")]
+            session_id: std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|id| !id.is_empty()),
+            runtime_dir: path("XDG_RUNTIME_DIR"),
+            config_dir: path("XDG_CONFIG_HOME"),
+            internal: is_set("CLAUDE_MEM_INTERNAL"),
+            hook_debug: is_set("CLAUDE_MEM_HOOK_DEBUG"),
+            #[cfg(feature = "service")]
+            outgoing: Outgoing::capture(),
+            overrides,
+        }
+    }
+
+    /// Whether systemd connected our stderr to its journal. The variable alone says only that this was so for one of our
+    /// ancestors: in a terminal of a desktop that systemd started it is set, too.
+    #[cfg(feature = "service")]
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn has_journal() -> bool {
+        let stream = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+        rustix::fs::fstat(std::io::stderr())
+            .is_ok_and(|stderr| stream == format!("{}:{}", stderr.st_dev, stderr.st_ino))
+    }
+
+    /// Whether a service manager wants to be told how we are.
+    #[cfg(feature = "service")]
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn has_manager() -> bool {
+        std::env::var_os("NOTIFY_SOCKET").is_some()
+    }
+
+    /// `NO_COLOR`: the user wants none.
+    #[cfg(feature = "service")]
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn forbids_colour() -> bool {
+        std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+    }
+
+    /// An environment that says only this; for tests.
+    pub fn with_overrides(overrides: &[(&str, &str)]) -> Self {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Self { overrides: overrides.iter().map(owned).collect(), ..Self::default() }
+    }
+}
+
+/// Variables of ours that set no key.
+const NO_SETTINGS: [&str; 3] = ["CLAUDE_MEM_HOME", "CLAUDE_MEM_INTERNAL", "CLAUDE_MEM_HOOK_DEBUG"];
+
+fn setting_variable((name, value): (OsString, OsString)) -> Option<(String, String)> {
+    let name = name.into_string().ok()?;
+    let is_setting = name.starts_with("CLAUDE_MEM_") && !NO_SETTINGS.contains(&name.as_str())
+        || (name == ANTHROPIC_BASE_URL && !value.is_empty());
+    is_setting.then(|| (name, value.to_string_lossy().into_owned()))
+}

@@ -1,0 +1,217 @@
+//! Lays what the user set, in the file and in the environment, over the defaults, and tells what cannot be used.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{Config, DEFAULTS, Environment, Problem};
+
+/// One key that the user set.
+pub(super) struct Setting<'a> {
+    section: &'a str,
+    key: &'a str,
+    value: Spanned<DeValue<'a>>,
+    place: String,
+}
+
+impl Setting<'_> {
+    fn problem(&self, error: &toml::de::Error) -> Problem {
+        let key =
+            if self.key.is_empty() { self.section.into() } else { format!("{}.{}", self.section, self.key) };
+        Problem { place: self.place.clone(), key, message: error.message().to_owned() }
+    }
+}
+
+/// The defaults with the user's settings laid over them.
+#[derive(Clone)]
+struct Layers<'a>(DeTable<'a>);
+
+impl<'a> Layers<'a> {
+    #[allow(clippy::expect_used, reason = "the text is compiled in, and a test parses it")]
+    fn new() -> Self {
+        Self(DeTable::parse(DEFAULTS).expect("the compiled-in defaults are TOML").into_inner())
+    }
+
+    fn config(&self) -> Result<Config, toml::de::Error> {
+        Config::deserialize(toml::de::Deserializer::from(Spanned::new(0..0, self.0.clone())))
+    }
+
+    fn lay(&mut self, setting: &Setting<'a>) {
+        let section = self.0.get_mut(setting.section).map(Spanned::get_mut);
+        match section {
+            Some(DeValue::Table(section)) if !setting.key.is_empty() => {
+                section.insert(Spanned::new(0..0, setting.key.into()), setting.value.clone());
+            }
+            _ => {
+                self.0.insert(Spanned::new(0..0, setting.section.into()), setting.value.clone());
+            }
+        }
+    }
+}
+
+/// Whether a file sets nothing, as the one that `install` writes: then the hook need not read all its comments.
+pub(super) fn is_all_comments(text: &str) -> bool {
+    text.lines().map(str::trim_start).all(|line| {
+        line.is_empty() || line.starts_with('#') || line.strip_prefix('[').is_some_and(is_known_section)
+    })
+}
+
+fn is_known_section(header: &str) -> bool {
+    header.trim_end().strip_suffix(']').is_some_and(|name| KNOWN_SECTIONS.contains(&name))
+}
+
+pub(super) fn layered(
+    file: &Path,
+    text: &str,
+    environment: &Environment,
+    problems: &mut Vec<Problem>,
+) -> Config {
+    let parsed = DeTable::parse(text);
+    let mut settings = match &parsed {
+        Ok(table) => file_settings(file, text, table.get_ref()),
+        Err(error) => {
+            let line = error.span().map_or(1, |span| line_of(text, span.start));
+            let place = format!("{}:{line}", file.display());
+            problems.push(Problem { place, key: String::new(), message: error.message().to_owned() });
+            Vec::new()
+        }
+    };
+    if settings.is_empty() && environment.overrides.is_empty() {
+        return Config::default();
+    }
+    let mut layers = Layers::new();
+    settings.extend(environment_settings(&layers.0, &environment.overrides));
+    let mut all = layers.clone();
+    settings.iter().for_each(|setting| all.lay(setting));
+    if let Ok(config) = all.config() {
+        return config;
+    }
+    // Something is wrong: one at a time finds which, and keeps the rest.
+    for setting in &settings {
+        let mut with = layers.clone();
+        with.lay(setting);
+        match with.config() {
+            Ok(_) => layers = with,
+            Err(error) => problems.push(setting.problem(&error)),
+        }
+    }
+    layers.config().unwrap_or_default()
+}
+
+pub(super) fn file_settings<'a>(file: &Path, text: &str, table: &'a DeTable<'a>) -> Vec<Setting<'a>> {
+    let place = |offset| format!("{}:{}", file.display(), line_of(text, offset));
+    let mut settings = Vec::new();
+    for (section, value) in table {
+        let name = section.get_ref().as_ref();
+        let Some(keys) = value.get_ref().as_table().filter(|_| KNOWN_SECTIONS.contains(&name)) else {
+            settings.push(Setting {
+                section: name,
+                key: "",
+                value: value.clone(),
+                place: place(section.span().start),
+            });
+            continue;
+        };
+        settings.extend(keys.iter().map(|(key, value)| Setting {
+            section: name,
+            key: key.get_ref(),
+            value: value.clone(),
+            place: place(key.span().start),
+        }));
+    }
+    settings
+}
+
+/// The sections whose keys are laid over the defaults one by one; anything else is an unknown key as a whole.
+pub(super) const KNOWN_SECTIONS: [&str; 15] = [
+    "hook",
+    "capture",
+    "queue",
+    "worker",
+    "batch",
+    "compress",
+    "anthropic",
+    "openai",
+    "claude_cli",
+    "cost",
+    "prices",
+    "context",
+    "search",
+    "retention",
+    "backup",
+];
+
+/// Where Anthropic's own programs look for the address of the API.
+pub(super) const ANTHROPIC_BASE_URL: &str = "ANTHROPIC_BASE_URL";
+
+/// Names that users of other programs know, beside `CLAUDE_MEM_<SECTION>_<KEY>`.
+const OLD_NAMES: [(&str, &str, &str); 4] = [
+    (ANTHROPIC_BASE_URL, "anthropic", "base_url"),
+    ("CLAUDE_MEM_MODEL", "compress", "model"),
+    ("CLAUDE_MEM_VERBOSITY", "compress", "verbosity"),
+    ("CLAUDE_MEM_BATCHING_ENABLED", "batch", "enabled"),
+];
+
+fn environment_settings<'a>(defaults: &DeTable<'a>, overrides: &'a [(String, String)]) -> Vec<Setting<'a>> {
+    let mut settings = Vec::new();
+    for (name, text) in overrides {
+        let Some((section, key)) = key_of_variable(defaults, name) else { continue };
+        let default = defaults.get(section).and_then(|section| section.get_ref().get(key));
+        let Some(default) = default.map(Spanned::get_ref) else { continue };
+        settings.push(Setting {
+            section,
+            key,
+            value: Spanned::new(0..0, value_like(default, text)),
+            place: name.clone(),
+        });
+    }
+    settings
+}
+
+fn key_of_variable(defaults: &DeTable<'_>, variable: &str) -> Option<(&'static str, &'static str)> {
+    if let Some((_, section, key)) = OLD_NAMES.iter().find(|(name, ..)| *name == variable) {
+        return Some((section, key));
+    }
+    let rest = variable.strip_prefix("CLAUDE_MEM_")?;
+    KNOWN_SECTIONS.iter().find_map(|section| {
+        let key = strip_prefix_ignore_case(rest, section)?.strip_prefix('_')?;
+        let keys = defaults.get(*section)?.get_ref().as_table()?;
+        // The names in the default table live in the compiled-in text.
+        let known = keys.keys().find(|known| known.get_ref().eq_ignore_ascii_case(key))?;
+        let start = known.span();
+        DEFAULTS.get(start).map(|name| (*section, name))
+    })
+}
+
+fn strip_prefix_ignore_case<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    let head = text.get(..prefix.len())?;
+    head.eq_ignore_ascii_case(prefix).then(|| &text[prefix.len()..])
+}
+
+/// The variable's text as a value of the kind that the default has.
+fn value_like<'a>(default: &DeValue<'_>, text: &'a str) -> DeValue<'a> {
+    let trimmed = text.trim();
+    match default {
+        DeValue::String(_) => DeValue::String(text.into()),
+        DeValue::Array(_) if !trimmed.starts_with('[') => DeValue::Array(
+            trimmed
+                .split(',')
+                .map(str::trim)
+                .filter(|item| !item.is_empty())
+                .map(|item| Spanned::new(0..0, DeValue::String(item.into())))
+                .collect(),
+        ),
+        DeValue::Boolean(_) if trimmed == "1" => DeValue::Boolean(true),
+        DeValue::Boolean(_) if trimmed == "0" => DeValue::Boolean(false),
+        _ => match DeValue::parse(trimmed) {
+            Ok(value) => value.into_inner(),
+            Err(_) => DeValue::String(text.into()),
+        },
+    }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}

@@ -1,0 +1,260 @@
+//! The settings by section, and what each may be.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// All settings. Each is described where its default is: `config/claude-mem.toml`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Config {
+    pub hook: Hook,
+    pub capture: Capture,
+    pub queue: Queue,
+    pub worker: Worker,
+    pub batch: Batch,
+    pub compress: Compress,
+    pub anthropic: Anthropic,
+    pub openai: OpenAi,
+    pub claude_cli: ClaudeCli,
+    pub cost: Cost,
+    pub prices: BTreeMap<String, Price>,
+    pub context: Context,
+    pub search: Search,
+    pub retention: Retention,
+    pub backup: Backup,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Hook {
+    pub busy_ms: u32,
+    #[serde(deserialize_with = "at_least::<4096, _>")]
+    pub max_payload_bytes: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Capture {
+    pub skip_tools: Vec<String>,
+    pub exclude_projects: Vec<String>,
+    pub project_aliases: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Queue {
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub max_attempts: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Worker {
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub concurrency: u64,
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub stop_s: u64,
+    pub autostart: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Batch {
+    pub enabled: bool,
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub max_size: u64,
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub max_wait_s: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Compress {
+    pub provider: Provider,
+    pub model: String,
+    pub verbosity: Verbosity,
+    #[serde(deserialize_with = "at_least::<1000, _>")]
+    pub max_input_chars: u64,
+    #[serde(deserialize_with = "at_least::<2000, _>")]
+    pub max_prompt_tokens: u64,
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub timeout_s: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Anthropic {
+    pub base_url: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct OpenAi {
+    pub base_url: String,
+    pub model: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct ClaudeCli {
+    pub command: String,
+}
+
+/// Who compresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every value")]
+pub enum Provider {
+    Auto,
+    Anthropic,
+    Openai,
+    ClaudeCli,
+    Local,
+}
+
+/// How much counts as routine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every value")]
+pub enum Verbosity {
+    Minimal,
+    Normal,
+    Verbose,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Cost {
+    #[serde(deserialize_with = "not_negative")]
+    pub max_usd_per_day: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Price {
+    #[serde(deserialize_with = "not_negative")]
+    pub input: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub output: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Context {
+    pub enabled: bool,
+    #[serde(deserialize_with = "at_least::<50, _>")]
+    pub budget: u64,
+    pub worker_timeout_ms: u64,
+    pub sources: Vec<String>,
+    pub exclude_projects: Vec<String>,
+    pub per_prompt: bool,
+    pub per_prompt_budget: u64,
+    pub per_file: bool,
+    pub per_file_budget: u64,
+    pub on_failure: bool,
+    pub on_failure_budget: u64,
+    pub moment_timeout_ms: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Search {
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub depth: u64,
+    #[serde(deserialize_with = "not_negative")]
+    pub common_percent: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub title_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub concepts_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub files_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub summary_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub facts_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub detail_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub saturation: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub length_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub proximity_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub neighbour_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub time_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub recency_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub recency_days: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub type_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub project_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub near_files_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub summaries_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub prompts_weight: f64,
+    #[serde(deserialize_with = "not_negative")]
+    pub meaning_weight: f64,
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub model_idle_s: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Retention {
+    pub raw_days: u64,
+    pub queue_days: u64,
+    pub event_log_days: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Backup {
+    pub keep: u64,
+}
+
+impl Search {
+    /// [`Search::depth`] as a count.
+    pub fn depth(&self) -> usize {
+        usize::try_from(self.depth).unwrap_or(usize::MAX)
+    }
+}
+
+fn at_least<'de, const MIN: u64, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let value = i64::deserialize(from)?;
+    u64::try_from(value)
+        .ok()
+        .filter(|value| *value >= MIN)
+        .ok_or_else(|| serde::de::Error::custom(format_args!("{value} is too small, the least is {MIN}")))
+}
+
+fn not_negative<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let value = f64::deserialize(from)?;
+    if value.is_finite() && value >= 0.0 {
+        return Ok(value);
+    }
+    Err(serde::de::Error::custom(format_args!("{value} is not an amount: 0 or more is needed")))
+}
