@@ -12,6 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::{StoreError, rows};
 use crate::model::Millis;
 use crate::paths::create_private_dir;
+use crate::unfinished::Writing;
 
 /// Why a copy is made; it is the first part of the copy's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,12 +76,13 @@ pub fn make(
     mut tell: impl FnMut(i32, i32),
 ) -> Result<(Copy, Checked), StoreError> {
     create_private_dir(directory)?;
+    let writing = Writing::begin(directory)?;
     let path = unused_name(directory, reason, now);
     let unfinished = path.with_extension("tmp");
     let made = copy_checked(database, &unfinished, &mut tell).and_then(|checked| {
         File::open(&unfinished)?.sync_all()?;
         fs::rename(&unfinished, &path)?;
-        File::open(directory)?.sync_all()?;
+        writing.sync()?;
         Ok(checked)
     });
     if made.is_err() {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::Evidence;
 use crate::finish;
 use crate::invariants::{check_always, check_settled};
 use crate::ledger::Ledger;
@@ -44,7 +45,9 @@ pub fn check_new_machine(scene: &Scene, folder: &Path, ledger: &Ledger) {
         ledger: ledger.clone().into(),
         figures: Default::default(),
         is_over: true.into(),
+        gate: Default::default(),
     };
+    let _evidence = Evidence(&machine);
     machine.sandbox.configure("[compress]\nprovider = \"local\"\n");
     let mut command = machine.sandbox.worker_command();
     machine.clock.rule(&mut command);

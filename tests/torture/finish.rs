@@ -88,11 +88,11 @@ fn check_dropped(scene: &Scene) {
 
 /// So much work does not make the worker larger, once it is done.
 fn check_memory(scene: &Scene, worker: &mut Worker) {
-    writers::burst(scene, 10);
+    writers::burst(scene, 4);
     settle(scene, worker);
     let floor = proportional_set_size(worker.pid());
     for _ in 0..3 {
-        writers::burst(scene, 10);
+        writers::burst(scene, 4);
         settle(scene, worker);
     }
     let after = proportional_set_size(worker.pid());

@@ -147,6 +147,8 @@ impl<'a> Machine<'a> {
         let also = worker.filter(|_| !self.is(Condition::Frozen));
         go_on(standing, also);
         self.count("machine crash");
+        // Meanwhile nothing else happens, or a slow machine would never catch up.
+        let _quiet = scene.gate.write().unwrap();
         crash::check_new_machine(scene, copy.path(), &ledger);
         scene.figures.lock().unwrap().checks += 1;
     }
@@ -321,10 +323,17 @@ impl<'a> Machine<'a> {
 pub const FILLER: &str = "filler";
 
 fn fill(disk: &Tmpfs) {
-    let _ = fs::write(disk.path().join(FILLER), vec![0_u8; DISK_BYTES]);
+    let filler = fs::File::create(disk.path().join(FILLER)).unwrap();
+    let (mut size, mut piece) = (0, DISK_BYTES);
+    while piece >= 4096 {
+        match rustix::fs::fallocate(&filler, rustix::fs::FallocateFlags::empty(), size, piece) {
+            Ok(()) => size += piece,
+            Err(_) => piece /= 2,
+        }
+    }
 }
 
-pub const DISK_BYTES: usize = 192 << 20;
+pub const DISK_BYTES: u64 = 96 << 20;
 
 fn name(condition: Condition) -> &'static str {
     match condition {

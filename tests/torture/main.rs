@@ -29,6 +29,7 @@ mod service;
 mod settings;
 mod writers;
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -58,6 +59,21 @@ impl Drop for Replay {
     }
 }
 
+/// Kept for a look if a seed fails: the data directory and what workers said.
+pub struct Evidence<'a>(&'a Scene);
+
+impl Drop for Evidence<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("torture-{}", self.0.seed));
+            let _ = std::fs::remove_dir_all(&folder);
+            crash::copy(self.0.sandbox.data(), &folder);
+            let _ = std::fs::copy(self.0.sandbox.log(), folder.join("worker.log"));
+            eprintln!("\nWhat is left of it: {}", folder.display());
+        }
+    }
+}
+
 #[test]
 fn whatever_happens_every_accepted_event_is_settled_once() {
     let steps = setting("CLAUDE_MEM_TORTURE_STEPS").unwrap_or(60) as usize;
@@ -78,6 +94,7 @@ fn whatever_happens_every_accepted_event_is_settled_once() {
 
 fn torture(seed: u64, steps: usize) -> Figures {
     let _replay = Replay { seed, steps };
+    let began = Instant::now();
     let disk = Tmpfs::new(&format!("size={DISK_BYTES}"));
     let sandbox = match &disk {
         Some(disk) => Sandbox::with_data(disk.path()),
@@ -91,19 +108,21 @@ fn torture(seed: u64, steps: usize) -> Figures {
         ledger: Default::default(),
         figures: Default::default(),
         is_over: false.into(),
+        gate: Default::default(),
     };
+    let _evidence = Evidence(&scene);
     let mut machine = Machine::new(&scene, disk.as_ref());
     std::thread::scope(|scope| {
         for writer in 0..writers::WRITERS {
             let scene = &scene;
-            scope.spawn(move || writers::write(scene, writer, 40));
+            scope.spawn(move || writers::write(scene, writer, 160));
         }
         scope.spawn(|| writers::ask(&scene));
         // Whatever ends the schedule ends the others too.
         let over = Over(&scene);
         for (number, (step, then)) in schedule::schedule(seed, steps).into_iter().enumerate() {
             if setting("CLAUDE_MEM_TORTURE_TELL").is_some() {
-                eprintln!("{number}: {step:?}");
+                eprintln!("{:7.1} {number}: {step:?}", began.elapsed().as_secs_f64());
             }
             machine.perform(step);
             std::thread::sleep(Duration::from_millis(then));

@@ -1,7 +1,7 @@
 //! What all threads of a run share, and how a hook is run in it.
 
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Mutex, RwLock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ pub struct Scene {
     pub ledger: Mutex<Ledger>,
     pub figures: Mutex<Figures>,
     pub is_over: AtomicBool,
+    /// Held by whoever wants no events for a while.
+    pub gate: RwLock<()>,
 }
 
 impl Scene {
@@ -49,6 +51,7 @@ impl Scene {
 
     /// An event happens: one hook, or two at once where another hook set is wired too; some are killed.
     pub fn tell(&self, writer: usize, verb: &str, payload: &str, dice: &mut Dice) {
+        let _open = self.gate.read().unwrap();
         let _steady = self.clock.steady();
         let entry = key_of(verb, payload).map(|key| self.ledger.lock().unwrap().begin(key, writer));
         let hooks = if dice.once_in(3) { 2 } else { 1 };
