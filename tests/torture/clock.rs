@@ -28,6 +28,11 @@ impl Clock {
         Self::with(is_there.then_some(library), folder, 0)
     }
 
+    /// A calendar that is always right.
+    pub fn right(folder: &Path) -> Self {
+        Self::with(None, folder, 0)
+    }
+
     /// The same time in another place.
     pub fn copy(&self, folder: &Path) -> Self {
         Self::with(self.library.clone(), folder, *self.jumps.read().unwrap())

@@ -8,7 +8,6 @@ use crate::finish;
 use crate::invariants::{check_always, check_settled};
 use crate::ledger::Ledger;
 use crate::machine::FILLER;
-use crate::processes::Processes;
 use crate::sandbox::Sandbox;
 use crate::scene::Scene;
 use crate::service::Worker;
@@ -38,14 +37,8 @@ pub fn check_new_machine(scene: &Scene, folder: &Path, ledger: &Ledger) {
         fs::rename(away, data.join("spool")).unwrap();
     }
     let machine = Scene {
-        seed: scene.seed,
-        sandbox: Sandbox::with_data(&data),
-        clock: scene.clock.copy(folder),
-        processes: Processes::default(),
         ledger: ledger.clone().into(),
-        figures: Default::default(),
-        is_over: true.into(),
-        gate: Default::default(),
+        ..Scene::new(scene.seed, Sandbox::with_data(&data), scene.clock.copy(folder))
     };
     let _evidence = Evidence(&machine);
     machine.sandbox.configure("[compress]\nprovider = \"local\"\n");

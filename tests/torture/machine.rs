@@ -178,6 +178,9 @@ impl<'a> Machine<'a> {
 
     fn jump(&mut self, seconds: i64) {
         if self.scene.clock.can_jump() {
+            // Over more than a month, finished rows go, as they should.
+            let is_too_far = !DAYS_OFF.contains(&((*self.scene.clock.steady() + seconds) / 86_400));
+            let seconds = if is_too_far { -seconds } else { seconds };
             self.scene.clock.jump(seconds);
             self.count(if seconds < 0 { "clock set back" } else { "clock set forward" });
         }
@@ -318,6 +321,9 @@ impl<'a> Machine<'a> {
         }
     }
 }
+
+/// How far the calendar may be off, in days.
+const DAYS_OFF: std::ops::Range<i64> = -10..15;
 
 /// Takes the room that others need; left behind by a crash's copy.
 pub const FILLER: &str = "filler";

@@ -17,6 +17,7 @@ mod finish;
 mod invariants;
 mod ledger;
 mod machine;
+mod plot;
 mod processes;
 #[path = "../it/sandbox.rs"]
 #[allow(dead_code, reason = "the other tests need more of it")]
@@ -27,6 +28,7 @@ mod schedule;
 #[allow(dead_code, reason = "the other tests need more of it")]
 mod service;
 mod settings;
+mod soak;
 mod writers;
 
 use std::path::Path;
@@ -36,7 +38,6 @@ use std::time::{Duration, Instant};
 use clock::Clock;
 use figures::Figures;
 use machine::{DISK_BYTES, Machine};
-use processes::Processes;
 use sandbox::{Sandbox, Tmpfs};
 use scene::Scene;
 
@@ -100,16 +101,8 @@ fn torture(seed: u64, steps: usize) -> Figures {
         Some(disk) => Sandbox::with_data(disk.path()),
         None => Sandbox::new(),
     };
-    let scene = Scene {
-        seed,
-        clock: Clock::new(sandbox.path()),
-        sandbox,
-        processes: Processes::default(),
-        ledger: Default::default(),
-        figures: Default::default(),
-        is_over: false.into(),
-        gate: Default::default(),
-    };
+    let clock = Clock::new(sandbox.path());
+    let scene = Scene::new(seed, sandbox, clock);
     let _evidence = Evidence(&scene);
     let mut machine = Machine::new(&scene, disk.as_ref());
     std::thread::scope(|scope| {
@@ -117,7 +110,7 @@ fn torture(seed: u64, steps: usize) -> Figures {
             let scene = &scene;
             scope.spawn(move || writers::write(scene, writer, 160));
         }
-        scope.spawn(|| writers::ask(&scene));
+        scope.spawn(|| writers::ask(&scene, 60));
         // Whatever ends the schedule ends the others too.
         let over = Over(&scene);
         for (number, (step, then)) in schedule::schedule(seed, steps).into_iter().enumerate() {

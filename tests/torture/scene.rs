@@ -13,7 +13,7 @@ use crate::dice::Dice;
 use crate::figures::Figures;
 use crate::ledger::{Fate, Ledger, key_of};
 use crate::processes::{Ended, Processes};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, program};
 
 pub struct Scene {
     pub seed: u64,
@@ -25,15 +25,41 @@ pub struct Scene {
     pub is_over: AtomicBool,
     /// Held by whoever wants no events for a while.
     pub gate: RwLock<()>,
+    /// Whether hooks are killed now and then.
+    pub is_calm: bool,
+    /// How long hooks took, since somebody last looked.
+    pub latencies: Mutex<Vec<Duration>>,
 }
 
 impl Scene {
+    pub fn new(seed: u64, sandbox: Sandbox, clock: Clock) -> Self {
+        Self {
+            seed,
+            sandbox,
+            clock,
+            processes: Processes::default(),
+            ledger: Mutex::default(),
+            figures: Mutex::default(),
+            is_over: AtomicBool::new(false),
+            gate: RwLock::default(),
+            is_calm: false,
+            latencies: Mutex::default(),
+        }
+    }
+
+    /// One where nothing is killed.
+    pub fn calm(seed: u64) -> Self {
+        let sandbox = Sandbox::new();
+        let clock = Clock::right(sandbox.path());
+        Self { is_calm: true, ..Self::new(seed, sandbox, clock) }
+    }
+
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.sandbox.command(env!("CARGO_BIN_EXE_claude-mem"));
+        let mut command = self.sandbox.command(program("claude-mem"));
         command.args(arguments);
         self.clock.rule(&mut command);
         command
@@ -55,8 +81,8 @@ impl Scene {
         let _steady = self.clock.steady();
         let entry = key_of(verb, payload).map(|key| self.ledger.lock().unwrap().begin(key, writer));
         let hooks = if dice.once_in(3) { 2 } else { 1 };
-        let ends: Vec<_> =
-            (0..hooks).map(|_| dice.once_in(15).then(|| Duration::from_millis(dice.below(15)))).collect();
+        let mut end = || dice.once_in(15).then(|| Duration::from_millis(dice.below(15)));
+        let ends: Vec<_> = (0..hooks).map(|_| end().filter(|_| !self.is_calm)).collect();
         let began = Instant::now();
         std::thread::scope(|scope| {
             for end in ends {
@@ -75,7 +101,11 @@ impl Scene {
         // So that it says where the event went.
         command.env("CLAUDE_MEM_HOOK_DEBUG", "1");
         self.clock.rule(&mut command);
+        let began = Instant::now();
         self.processes.run(command, payload.as_bytes(), killed_after, |ended| {
+            if self.is_calm {
+                self.latencies.lock().unwrap().push(began.elapsed());
+            }
             let fate = fate(ended, verb);
             let mut figures = self.figures.lock().unwrap();
             figures.hooks += 1;

@@ -59,7 +59,6 @@ pub enum Step {
 pub type Timed = (Step, u64);
 
 const HOUR: i64 = 3600;
-/// Less than the time after which rows are deleted: within that, no event is forgotten.
 const JUMPS: [i64; 8] = [-26 * HOUR, -2 * HOUR, -90, 30, 400, 2 * HOUR, 26 * HOUR, 8 * 24 * HOUR];
 
 /// The steps of a seed. The first steps of a longer list are those of a shorter one.

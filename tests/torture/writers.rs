@@ -95,7 +95,7 @@ const COMMANDS: [&[&str]; 6] = [
 ];
 
 /// Requests and commands without end. There may be no answer; if there is one, it has the right shape.
-pub fn ask(scene: &Scene) {
+pub fn ask(scene: &Scene, pause_ms: u64) {
     let mut dice = Dice::new(scene.seed ^ 0xa5c);
     while !scene.is_over() {
         if dice.once_in(8) {
@@ -105,7 +105,7 @@ pub fn ask(scene: &Scene) {
             let route: &&str = dice.pick(&ROUTES);
             ask_worker(scene, route);
         }
-        std::thread::sleep(Duration::from_millis(dice.below(60)));
+        std::thread::sleep(Duration::from_millis(dice.below(pause_ms)));
     }
 }
 
