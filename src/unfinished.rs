@@ -40,11 +40,11 @@ pub fn clean_up(folder: &Path) {
     }
 }
 
-/// SQLite puts a journal beside a copy that it writes.
+/// SQLite puts files of its own beside a copy that it writes.
 #[cfg(feature = "service")]
 fn is_unfinished(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-    name.ends_with(b".tmp") || name.ends_with(b".tmp-journal")
+    [".tmp", ".tmp-journal", ".tmp-wal", ".tmp-shm"].iter().any(|end| name.ends_with(end.as_bytes()))
 }
 
 #[cfg(all(test, feature = "service"))]

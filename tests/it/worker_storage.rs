@@ -193,7 +193,7 @@ fn a_spool_file_that_cannot_be_read_for_a_while_is_not_put_aside() {
 fn what_a_killed_backup_or_hook_left_unfinished_is_removed() {
     let sandbox = Sandbox::new();
     sandbox.edit("s", "t");
-    let left = ["backups/daily-20260102T030405006Z.tmp", "backups/daily-20260102T030405006Z.tmp-journal", "spool/.1-2-3.tmp"]
+    let left = ["backups/daily-1.tmp", "backups/daily-1.tmp-wal", "backups/daily-1.tmp-shm", "spool/.1-2-3.tmp"]
         .map(|name| sandbox.data().join(name));
     for file in &left {
         fs::create_dir_all(file.parent().unwrap()).unwrap();

@@ -17,6 +17,8 @@ pub struct Figures {
     pub spooled: u64,
     pub dropped: u64,
     pub settled: u64,
+    /// Compared with vectors from scratch.
+    pub vectors: u64,
     pub checks: u64,
     pub largest_log: u64,
 }
@@ -36,6 +38,7 @@ impl Figures {
         self.spooled += other.spooled;
         self.dropped += other.dropped;
         self.settled += other.settled;
+        self.vectors += other.vectors;
         self.checks += other.checks;
         self.largest_log = self.largest_log.max(other.largest_log);
     }
@@ -50,7 +53,7 @@ impl fmt::Display for Figures {
             "  events accepted {} (by the spool {}), settled {}, refused and counted as dropped {}",
             self.events, self.spooled, self.settled, self.dropped
         )?;
-        writeln!(f, "  largest write-ahead log {} KB", self.largest_log >> 10)?;
+        writeln!(f, "  largest write-ahead log {} KB; {} vectors the same from scratch", self.largest_log >> 10, self.vectors)?;
         for (name, count) in &self.faults {
             writeln!(f, "  {count:>6}  {name}")?;
         }

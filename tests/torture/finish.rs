@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::invariants::{self, check_always, check_settled, one};
 use crate::machine::Machine;
+use crate::meaning;
 use crate::sandbox::Sandbox;
 use crate::scene::Scene;
 use crate::service::{Worker, request};
@@ -34,7 +35,9 @@ fn wait_until_settled(scene: &Scene, worker: &mut Worker) {
                      + (SELECT count(*) FROM search_pending)";
     let (mut fewest, mut since) = (i64::MAX, Instant::now());
     loop {
-        let left = one::<i64>(&database, open) + scene.sandbox.spooled().len() as i64;
+        let left = one::<i64>(&database, open)
+            + scene.sandbox.spooled().len() as i64
+            + meaning::unread(scene, &database);
         if left == 0 {
             return;
         }
@@ -70,8 +73,10 @@ pub fn finish(machine: &mut Machine<'_>) {
     check_log(&scene.sandbox);
     check_index(scene);
     check_dropped(scene);
+    let vectors = meaning::check(scene);
     let mut figures = scene.figures.lock().unwrap();
     figures.checks += 1;
+    figures.vectors = vectors;
     figures.settled = settled;
     figures.events = settled;
     figures.spooled = ledger.entries.iter().filter(|entry| entry.fate == crate::ledger::Fate::Spooled).count() as u64;

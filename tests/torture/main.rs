@@ -17,6 +17,7 @@ mod finish;
 mod invariants;
 mod ledger;
 mod machine;
+mod meaning;
 mod plot;
 mod processes;
 #[path = "../it/sandbox.rs"]
@@ -104,6 +105,7 @@ fn torture(seed: u64, steps: usize) -> Figures {
     let clock = Clock::new(sandbox.path());
     let scene = Scene::new(seed, sandbox, clock);
     let _evidence = Evidence(&scene);
+    meaning::provide(&scene);
     let mut machine = Machine::new(&scene, disk.as_ref());
     std::thread::scope(|scope| {
         for writer in 0..writers::WRITERS {
