@@ -38,7 +38,8 @@ impl Worker {
 
     pub fn wait_until_it_answers(&mut self) {
         let deadline = Instant::now() + PATIENCE;
-        let has_started = || get(&self.socket, "/api/health").is_some_and(|answer| answer.json()["reason"] != "starting");
+        let has_started =
+            || get(&self.socket, "/api/health").is_some_and(|answer| answer.json()["reason"] != "starting");
         while !has_started() {
             assert!(self.child.try_wait().unwrap().is_none(), "the worker ended");
             assert!(Instant::now() < deadline, "the worker does not answer");

@@ -193,8 +193,9 @@ fn a_spool_file_that_cannot_be_read_for_a_while_is_not_put_aside() {
 fn what_a_killed_backup_or_hook_left_unfinished_is_removed() {
     let sandbox = Sandbox::new();
     sandbox.edit("s", "t");
-    let left = ["backups/daily-1.tmp", "backups/daily-1.tmp-wal", "backups/daily-1.tmp-shm", "spool/.1-2-3.tmp"]
-        .map(|name| sandbox.data().join(name));
+    let left =
+        ["backups/daily-1.tmp", "backups/daily-1.tmp-wal", "backups/daily-1.tmp-shm", "spool/.1-2-3.tmp"]
+            .map(|name| sandbox.data().join(name));
     for file in &left {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, "half of it").unwrap();

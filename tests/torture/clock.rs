@@ -68,4 +68,3 @@ impl Clock {
         file.write_all_at(&total.to_ne_bytes(), 0).unwrap();
     }
 }
-

@@ -46,14 +46,23 @@ impl Figures {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "  seeds {}, steps {}, checks of all invariants {}", self.seeds, self.steps, self.checks)?;
+        writeln!(
+            f,
+            "  seeds {}, steps {}, checks of all invariants {}",
+            self.seeds, self.steps, self.checks
+        )?;
         writeln!(f, "  hooks {}, requests and commands {}", self.hooks, self.requests)?;
         writeln!(
             f,
             "  events accepted {} (by the spool {}), settled {}, refused and counted as dropped {}",
             self.events, self.spooled, self.settled, self.dropped
         )?;
-        writeln!(f, "  largest write-ahead log {} KB; {} vectors the same from scratch", self.largest_log >> 10, self.vectors)?;
+        writeln!(
+            f,
+            "  largest write-ahead log {} KB; {} vectors the same from scratch",
+            self.largest_log >> 10,
+            self.vectors
+        )?;
         for (name, count) in &self.faults {
             writeln!(f, "  {count:>6}  {name}")?;
         }

@@ -22,7 +22,8 @@ pub fn settle(scene: &Scene, worker: &mut Worker) {
     scene.clock.jump(15 * 60);
     wait_until_settled(scene, worker);
     // What a faulty endpoint made an error of.
-    let errors = "SELECT count(*) FROM pending_queue WHERE status = 'error' AND event_key NOT LIKE 'rejected:%'";
+    let errors =
+        "SELECT count(*) FROM pending_queue WHERE status = 'error' AND event_key NOT LIKE 'rejected:%'";
     if one::<i64>(&invariants::open(scene.sandbox.data()), errors) > 0 {
         assert_eq!(scene.call(&["queue", "retry"]).code, Some(0));
         wait_until_settled(scene, worker);
@@ -35,9 +36,7 @@ fn wait_until_settled(scene: &Scene, worker: &mut Worker) {
                      + (SELECT count(*) FROM search_pending)";
     let (mut fewest, mut since) = (i64::MAX, Instant::now());
     loop {
-        let left = one::<i64>(&database, open)
-            + scene.sandbox.spooled().len() as i64
-            + meaning::unread(scene, &database);
+        let left = one::<i64>(&database, open) + scene.sandbox.spooled().len() as i64;
         if left == 0 {
             return;
         }
@@ -79,7 +78,8 @@ pub fn finish(machine: &mut Machine<'_>) {
     figures.vectors = vectors;
     figures.settled = settled;
     figures.events = settled;
-    figures.spooled = ledger.entries.iter().filter(|entry| entry.fate == crate::ledger::Fate::Spooled).count() as u64;
+    figures.spooled =
+        ledger.entries.iter().filter(|entry| entry.fate == crate::ledger::Fate::Spooled).count() as u64;
 }
 
 /// What was counted is what hooks said; one that was killed may have counted and not said so.
@@ -114,8 +114,16 @@ pub fn proportional_set_size(pid: u32) -> u64 {
 /// Nothing but what belongs there, and no larger than it need be.
 fn check_files(sandbox: &Sandbox) {
     const KNOWN: [&str; 10] = [
-        "claude-mem.db", "claude-mem.db-wal", "claude-mem.db-shm", "config.toml", "worker.lock", "dropped.log",
-        "backups", "spool", "worker.log", "models",
+        "claude-mem.db",
+        "claude-mem.db-wal",
+        "claude-mem.db-shm",
+        "config.toml",
+        "worker.lock",
+        "dropped.log",
+        "backups",
+        "spool",
+        "worker.log",
+        "models",
     ];
     for name in names(sandbox.data()) {
         assert!(KNOWN.contains(&name.as_str()), "left behind: {name}");
@@ -163,11 +171,17 @@ pub fn check_log(sandbox: &Sandbox) {
 /// The index as it grew answers as one that is made from scratch.
 fn check_index(scene: &Scene) {
     const QUESTIONS: [&str; 8] = [
-        "greeting", "polite", "make it work", "AssertionError rude", "e1-2-0", "politeness", "test_e0", "\"is polite now\"",
+        "greeting",
+        "polite",
+        "make it work",
+        "AssertionError rude",
+        "e1-2-0",
+        "politeness",
+        "test_e0",
+        "\"is polite now\"",
     ];
-    let answers = || -> Vec<Vec<String>> {
-        QUESTIONS.iter().map(|question| answer(scene, question)).collect()
-    };
+    let answers =
+        || -> Vec<Vec<String>> { QUESTIONS.iter().map(|question| answer(scene, question)).collect() };
     let grown = answers();
     assert_eq!(scene.call(&["reindex"]).code, Some(0));
     let fresh = answers();

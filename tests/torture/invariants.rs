@@ -76,7 +76,9 @@ fn check_once(rows: &[Row], ledger: &Ledger) {
         let key = without_time(&row.key);
         match known.get(key) {
             None => panic!("nobody told of {}", row.key),
-            Some(may_be_twice) => assert!(seen.insert(key) || *may_be_twice, "it is there twice: {}", row.key),
+            Some(may_be_twice) => {
+                assert!(seen.insert(key) || *may_be_twice, "it is there twice: {}", row.key)
+            }
         }
     }
 }

@@ -109,7 +109,7 @@ impl<'a> Machine<'a> {
         self.bury_worker();
         self.count("worker kill -9");
         std::thread::sleep(Duration::from_millis(down_ms));
-        if down_ms % 4 == 0 {
+        if down_ms.is_multiple_of(4) {
             // Again, while it still gets ready.
             self.spawn_worker();
             std::thread::sleep(Duration::from_millis(down_ms % 64));
@@ -219,7 +219,10 @@ impl<'a> Machine<'a> {
         let keys: Vec<String> = {
             let ledger = self.scene.ledger.lock().unwrap();
             let over = ledger.entries.iter().filter(|entry| entry.is_over);
-            over.map(|entry| entry.key.clone()).filter(|key| !ledger.retired.contains(key)).take(200).collect()
+            over.map(|entry| entry.key.clone())
+                .filter(|key| !ledger.retired.contains(key))
+                .take(200)
+                .collect()
         };
         let keys_as_json = serde_json::to_string(&keys).unwrap();
         let sql = "UPDATE pending_queue SET finished_at = finished_at - 40 * 86400000, created_at = created_at - 40 * 86400000
@@ -339,7 +342,7 @@ fn fill(disk: &Tmpfs) {
     }
 }
 
-pub const DISK_BYTES: u64 = 96 << 20;
+pub const DISK_BYTES: u64 = 160 << 20;
 
 fn name(condition: Condition) -> &'static str {
     match condition {

@@ -35,7 +35,13 @@ fn panel(text: &mut String, curve: &Curve<'_>, top: f64) {
     let (floor, room) = (top + PANEL - BOTTOM, PANEL - TOP - BOTTOM);
     let x = |seconds: f64| LEFT + (WIDTH - LEFT - 20.0) * seconds / last;
     let y = |value: f64| floor - room * value / highest;
-    let _ = writeln!(text, "<text x=\"{LEFT}\" y=\"{}\" font-weight=\"bold\">{} ({})</text>", top + 16.0, curve.title, curve.unit);
+    let _ = writeln!(
+        text,
+        "<text x=\"{LEFT}\" y=\"{}\" font-weight=\"bold\">{} ({})</text>",
+        top + 16.0,
+        curve.title,
+        curve.unit
+    );
     for share in [0.0, 0.5, 1.0] {
         let value = highest * share;
         let _ = writeln!(

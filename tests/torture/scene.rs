@@ -1,8 +1,8 @@
 //! What all threads of a run share, and how a hook is run in it.
 
 use std::process::Command;
-use std::sync::{Mutex, RwLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use claude_mem::model::EventKey;
@@ -69,7 +69,12 @@ impl Scene {
     pub fn call(&self, arguments: &[&str]) -> Ended {
         self.figures.lock().unwrap().requests += 1;
         self.processes.run(self.command(arguments), b"", None, |ended| {
-            assert!(matches!(ended.code, Some(0 | 1)), "{arguments:?} ended with {:?}: {}", ended.code, ended.stderr);
+            assert!(
+                matches!(ended.code, Some(0 | 1)),
+                "{arguments:?} ended with {:?}: {}",
+                ended.code,
+                ended.stderr
+            );
             assert!(!ended.stderr.contains("panicked"), "{arguments:?}: {}", ended.stderr);
             Ended { code: ended.code, stdout: ended.stdout.clone(), stderr: ended.stderr.clone() }
         })
@@ -92,7 +97,8 @@ impl Scene {
         if let Some(index) = entry {
             let entry = &mut self.ledger.lock().unwrap().entries[index];
             entry.is_over = true;
-            entry.may_be_twice = hooks > 1 && began.elapsed() >= Duration::from_millis(EventKey::NEAR_MS as u64);
+            entry.may_be_twice =
+                hooks > 1 && began.elapsed() >= Duration::from_millis(EventKey::NEAR_MS as u64);
         }
     }
 

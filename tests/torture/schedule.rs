@@ -31,7 +31,9 @@ const CONDITIONS: [Condition; 6] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// kill -9, and a new worker after a while.
-    Kill { down_ms: u64 },
+    Kill {
+        down_ms: u64,
+    },
     /// A polite end, and a new worker.
     Terminate,
     /// A second worker, which must leave at once.
@@ -41,7 +43,9 @@ pub enum Step {
     /// The endpoint does the fault of this number from now on; none: it works.
     Endpoint(Option<u64>),
     /// The calendar jumps.
-    Clock { seconds: i64 },
+    Clock {
+        seconds: i64,
+    },
     /// Other settings, by number, and SIGHUP.
     Settings(u64),
     /// Rows grow old, and the worker looks for what is too old.

@@ -56,7 +56,10 @@ fn turn_of(cwd: &Path, writer: usize, turn: usize, dice: &mut Dice) -> Vec<(&'st
     // Some turns are interrupted: the next prompt closes them.
     if !dice.once_in(5) {
         let words = format!("The greeting {mark} is polite now.");
-        events.push(("summary", of_session(json!({"hook_event_name": "Stop", "last_assistant_message": words}))));
+        events.push((
+            "summary",
+            of_session(json!({"hook_event_name": "Stop", "last_assistant_message": words})),
+        ));
     }
     if dice.once_in(12) {
         events.push(("end", of_session(json!({"hook_event_name": "SessionEnd", "reason": "other"}))));
