@@ -50,6 +50,19 @@ test-systemd: ## Only the service on a real systemd (as root; says why where it 
 # The model is fetched once; without it evaluation and measurements are by words alone, and say so.
 MODEL_CACHE ?= target/model-cache
 
+# A failing seed says how to repeat it.
+.PHONY: torture
+torture: ## Try to break the programs by random schedules (make torture MINUTES=10, or SEED=7 STEPS=60)
+	@CLAUDE_MEM_HOME=target/tmp/model-cache $(CARGO) run --locked --quiet --bin claude-mem -- model install || true
+	@CLAUDE_MEM_TORTURE_SEED=$(or $(SEED),$(shell date +%s)) CLAUDE_MEM_TORTURE_STEPS=$(STEPS) \
+	 CLAUDE_MEM_TORTURE_MINUTES=$(or $(MINUTES),$(if $(SEED),0,5)) \
+	 $(CARGO) test --locked --quiet --test torture -- --nocapture whatever_happens
+
+.PHONY: soak
+soak: build ## Steady use, sampled and plotted as SVG (make soak MINUTES=5, or HOURS=8)
+	@CLAUDE_MEM_TEST_BIN=$(CURDIR)/$(BIN) CLAUDE_MEM_SOAK_SECONDS=$(if $(HOURS),$(shell expr $(HOURS) \* 3600),$(shell expr $(or $(MINUTES),5) \* 60)) \
+	 $(CARGO) test --locked --quiet --test torture -- --ignored --nocapture steady_use
+
 .PHONY: bench
 bench: build ## Measure, beside a baseline of the same run (make bench ONLY=hook)
 	@rustc -O -C strip=symbols -o $(BIN)/nothing examples/nothing.rs

@@ -25,6 +25,7 @@
 //! - [`symbols`]: which functions and types a file has, and what an edit did to them
 //! - [`store`]: the database, and all SQL
 //! - [`spool`]: where events wait that the database would not take
+//! - [`unfinished`]: files that are complete or not there
 //! - [`project`]: which project a directory belongs to
 //! - [`privacy`]: what must not be kept, and what must not leave
 //! - [`config`], [`paths`]: settings and places
@@ -65,6 +66,7 @@ pub mod store;
 #[cfg(feature = "service")]
 pub mod symbols;
 pub mod tokens;
+pub mod unfinished;
 pub mod wire;
 #[cfg(feature = "service")]
 pub mod wiring;

@@ -3,7 +3,7 @@
 //!
 //! File names sort in the order of arrival. A file is complete or not there: it is written under another name first.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::config::Environment;
 use crate::model::{Event, Millis};
 use crate::paths::{Home, create_private_dir};
+use crate::unfinished::Writing;
 
 const EXTENSION: &str = "json";
 
@@ -20,12 +21,13 @@ pub fn write(home: &Home, event: &Event) -> io::Result<()> {
     static SEQUENCE: AtomicU32 = AtomicU32::new(0);
     let spool = home.spool();
     create_private_dir(&spool)?;
+    let writing = Writing::begin(&spool)?;
     let sequence = SEQUENCE.fetch_add(1, Ordering::Relaxed);
     let name = format!("{:015}-{:010}-{sequence:06}", event.at, std::process::id());
     let unfinished = spool.join(format!(".{name}.tmp"));
     let written = write_synced(&unfinished, event)
         .and_then(|()| fs::rename(&unfinished, spool.join(format!("{name}.{EXTENSION}"))))
-        .and_then(|()| File::open(&spool)?.sync_all());
+        .and_then(|()| writing.sync());
     if written.is_err() {
         let _ = fs::remove_file(&unfinished);
     }

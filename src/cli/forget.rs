@@ -81,7 +81,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     if arguments.all && !arguments.backups {
         let (copy, _) =
             backup::make(&database, &home.backups(), Reason::BeforeForget, clock::now(), |_, _| {})?;
-        backup::prune(&home.backups(), keep)?;
+        backup::prune(&home.backups(), keep, clock::now())?;
         eprintln!("A backup is in {}.", copy.path.display());
     }
     let doomed = forget::forget(&mut database, &selection, clock::now())?;

@@ -73,6 +73,11 @@ struct Lost {
     spool: io::Error,
 }
 
+/// Where an event is, if not in the database. No failure: the worker takes it in from there.
+#[derive(Debug, thiserror::Error)]
+#[error("in the spool, because: {0}")]
+struct Spooled(StoreError);
+
 /// Does what `verb` says with the payload from `input`, and prints to `output` what Claude Code shall see. What it
 /// returns is for a debugging person only.
 pub fn run(
@@ -106,7 +111,10 @@ pub fn run(
     let kept = keep(&home, &config, environment, &event, &problems);
     let is_served = nudge::send(&home);
     let (kept, outcome) = match kept {
-        Ok(kept) => (kept, Ok(())),
+        Ok(mut kept) => {
+            let outcome = kept.spooled.take().map_or(Ok(()), |spooled| Err(spooled.into()));
+            (kept, outcome)
+        }
         Err(lost) => (Kept::default(), Err(lost.into())),
     };
     match verb {
@@ -147,6 +155,8 @@ struct Kept {
     database: Option<Connection>,
     /// Whether it was there before.
     is_known: bool,
+    /// Why it is in the spool.
+    spooled: Option<Spooled>,
 }
 
 /// Puts the event into the database, else into the spool, else counts it as dropped.
@@ -160,18 +170,21 @@ fn keep(
     let stored = store::open_for_hook(home, config.hook.busy_ms).and_then(|mut database| {
         let is_known = store::record(&mut database, event)? == Recorded::Duplicate;
         note_problems(&database, problems, event.at);
-        Ok(Kept { database: Some(database), is_known })
+        Ok(Kept { database: Some(database), is_known, spooled: None })
     });
     let store = match stored {
         Ok(kept) => return Ok(kept),
         Err(error) => error,
     };
     let spooled = home.prepare().map_err(io::Error::other).and_then(|()| spool::write(home, event));
-    spooled.map(|()| Kept::default()).map_err(|spool| {
-        let lost = Lost { store, spool };
-        spool::count_dropped(Some(home), environment, event.at, &lost.to_string());
-        lost
-    })
+    match spooled {
+        Ok(()) => Ok(Kept { spooled: Some(Spooled(store)), ..Kept::default() }),
+        Err(spool) => {
+            let lost = Lost { store, spool };
+            spool::count_dropped(Some(home), environment, event.at, &lost.to_string());
+            Err(lost)
+        }
+    }
 }
 
 /// Best effort: the worker, which is strict about settings, says the same with more emphasis.

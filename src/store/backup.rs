@@ -12,6 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::{StoreError, rows};
 use crate::model::Millis;
 use crate::paths::create_private_dir;
+use crate::unfinished::Writing;
 
 /// Why a copy is made; it is the first part of the copy's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,12 +76,13 @@ pub fn make(
     mut tell: impl FnMut(i32, i32),
 ) -> Result<(Copy, Checked), StoreError> {
     create_private_dir(directory)?;
+    let writing = Writing::begin(directory)?;
     let path = unused_name(directory, reason, now);
     let unfinished = path.with_extension("tmp");
     let made = copy_checked(database, &unfinished, &mut tell).and_then(|checked| {
         File::open(&unfinished)?.sync_all()?;
         fs::rename(&unfinished, &path)?;
-        File::open(directory)?.sync_all()?;
+        writing.sync()?;
         Ok(checked)
     });
     if made.is_err() {
@@ -182,10 +184,13 @@ pub fn newest_good(directory: &Path) -> Option<(Copy, Checked, Connection)> {
     })
 }
 
-/// Deletes the oldest of those that were made unasked, beyond `keep` for each reason.
-pub fn prune(directory: &Path, keep: usize) -> Result<(), StoreError> {
+/// Deletes the oldest of those that were made unasked, beyond `keep` for each reason. Those from the future go first: the clock
+/// was set back, and they are older than they say.
+pub fn prune(directory: &Path, keep: usize, now: Millis) -> Result<(), StoreError> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    for copy in list(directory).into_iter().filter(|copy| copy.reason != Reason::Asked.name()) {
+    let mut copies = list(directory);
+    copies.sort_by_key(|copy| copy.made_at > now);
+    for copy in copies.into_iter().filter(|copy| copy.reason != Reason::Asked.name()) {
         let count = seen.entry(copy.reason).or_default();
         *count += 1;
         if *count > keep {
@@ -195,9 +200,10 @@ pub fn prune(directory: &Path, keep: usize) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// When the last copy of a day was made.
-pub fn last_daily(directory: &Path) -> Option<Millis> {
-    list(directory).into_iter().find(|copy| copy.reason == Reason::Daily.name()).map(|copy| copy.made_at)
+/// Whether a daily copy was made in the time before now. One from the future, left by a clock that was set back, is none.
+pub fn has_daily(directory: &Path, now: Millis, within: Millis) -> bool {
+    let mut daily = list(directory).into_iter().filter(|copy| copy.reason == Reason::Daily.name());
+    daily.any(|copy| (0..within).contains(&(now - copy.made_at)))
 }
 
 const STAMP: &str = "%Y%m%dT%H%M%S";
@@ -277,7 +283,7 @@ mod tests {
             make(&database, &home.backups(), Reason::Daily, day(number), |_, _| {}).unwrap();
         }
         make(&database, &home.backups(), Reason::Asked, day(0), |_, _| {}).unwrap();
-        prune(&home.backups(), 2).unwrap();
+        prune(&home.backups(), 2, day(9)).unwrap();
         let left: Vec<_> =
             list(&home.backups()).into_iter().map(|copy| (copy.reason, copy.made_at)).collect();
         let daily = || "daily".to_owned();
@@ -287,5 +293,22 @@ mod tests {
         bytes[4096..20_000].fill(0xaa);
         fs::write(&newest, bytes).unwrap();
         assert_eq!(newest_good(&home.backups()).unwrap().0.made_at, day(2));
+    }
+
+    #[test]
+    fn copies_from_the_future_neither_ask_for_one_every_hour_nor_push_out_what_is_new() {
+        let scratch = tempfile::tempdir().unwrap();
+        let home = Home::at(scratch.path());
+        let database = database(&home);
+        let hour = |number: Millis| 1_790_000_000_000 + number * 3_600_000;
+        // The clock was ahead for three days, and is right again.
+        for number in [24, 48, 72, 0] {
+            make(&database, &home.backups(), Reason::Daily, hour(number), |_, _| {}).unwrap();
+        }
+        assert!(has_daily(&home.backups(), hour(1), 23 * 3_600_000), "an hour ago");
+        assert!(!has_daily(&home.backups(), hour(23), 23 * 3_600_000), "the next day");
+        prune(&home.backups(), 3, hour(1)).unwrap();
+        let left: Vec<Millis> = list(&home.backups()).into_iter().map(|copy| copy.made_at).collect();
+        assert_eq!(left, [hour(72), hour(48), hour(0)]);
     }
 }

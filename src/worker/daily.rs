@@ -17,9 +17,7 @@ pub async fn backup(shared: &Shared, running: &Running) -> Result<(), StoreError
     let keep = usize::try_from(running.config.backup.keep).unwrap_or(usize::MAX);
     let directory = shared.home.backups();
     let now = clock::now();
-    // A backup from the future tells that the clock was set back.
-    let is_recent = |at: Millis| (0..DUE_AFTER).contains(&(now - at));
-    if keep == 0 || backup::last_daily(&directory).is_some_and(is_recent) {
+    if keep == 0 || backup::has_daily(&directory, now, DUE_AFTER) {
         return Ok(());
     }
     let making = running.database.read(move |database| {
@@ -28,7 +26,7 @@ pub async fn backup(shared: &Shared, running: &Running) -> Result<(), StoreError
         }
         let began = std::time::Instant::now();
         let (copy, checked) = backup::make(database, &directory, Reason::Daily, now, |_, _| {})?;
-        backup::prune(&directory, keep)?;
+        backup::prune(&directory, keep, now)?;
         Ok(Some((copy, checked, began.elapsed())))
     });
     match making.await {

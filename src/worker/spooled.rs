@@ -24,12 +24,17 @@ pub async fn drain(home: &Home, database: &Database) -> Result<bool, StoreError>
     };
     let mut files: Vec<(PathBuf, Event)> = Vec::new();
     let mut seen = 0;
-    for path in waiting.iter().take(AT_ONCE) {
+    for path in &waiting {
+        if files.len() == AT_ONCE {
+            break;
+        }
         seen += 1;
         match spool::read(path) {
             Ok(event) => files.push((path.clone(), event)),
+            Err(error) if holds_no_event(&error) => put_aside(home, path, &error),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => put_aside(home, path, &error),
+            // A disk or a permission in the way says nothing about the event: it waits.
+            Err(error) => tracing::warn!(%error, ?path, "a spool file cannot be read now: {error}"),
         }
     }
     let (paths, events): (Vec<_>, Vec<_>) = files.into_iter().unzip();
@@ -37,6 +42,11 @@ pub async fn drain(home: &Home, database: &Database) -> Result<bool, StoreError>
         take_in(home, database, &paths, events).await?;
     }
     Ok(waiting.len() > seen)
+}
+
+/// It was read, and is not an event.
+fn holds_no_event(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }
 
 /// All in one transaction; if one of them is refused, each in its own.

@@ -10,7 +10,7 @@ use super::state::{Running, Shared};
 use super::{clock, daily, mind};
 use crate::paths::Home;
 use crate::store::{StoreError, learnings, recovery, upkeep};
-use crate::{learn, search};
+use crate::{learn, search, unfinished};
 
 /// The write-ahead log is written back when it is larger than this.
 const LOG_LARGE: u64 = 4 << 20;
@@ -61,6 +61,9 @@ impl Schedule {
         });
         let (silent, more) = keeping.await?;
         if is_due {
+            for folder in [shared.home.spool(), shared.home.backups()] {
+                unfinished::clean_up(&folder);
+            }
             self.look_after_the_file(shared, running);
         }
         self.hourly = Some(Instant::now());

@@ -157,6 +157,12 @@ impl Endpoint {
         *self.script.lock().unwrap() = Arc::new(script);
     }
 
+    /// Forgets what was asked.
+    #[allow(dead_code, reason = "for those who ask for hours")]
+    pub fn forget_asked(&self) {
+        self.asked.lock().unwrap().clear();
+    }
+
     /// Everything that was asked so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()

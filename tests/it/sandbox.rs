@@ -76,7 +76,7 @@ impl Sandbox {
     }
 
     pub fn hook_command(&self, verb: &str) -> Command {
-        let mut command = self.command(env!("CARGO_BIN_EXE_claude-mem-hook"));
+        let mut command = self.command(program("claude-mem-hook"));
         command.arg(verb);
         command
     }
@@ -108,6 +108,15 @@ impl Sandbox {
         let outside = std::fs::read_dir(self.path().join("claude-mem")).into_iter().flatten();
         let files = outside.map(|entry| entry.unwrap().path()).chain([self.data.join("dropped.log")]);
         files.filter_map(|file| std::fs::read_to_string(file).ok()).map(|text| text.lines().count()).sum()
+    }
+}
+
+/// One of the programs under test: as cargo built it for the tests, or as it lies in `CLAUDE_MEM_TEST_BIN`.
+pub fn program(name: &str) -> PathBuf {
+    match (std::env::var_os("CLAUDE_MEM_TEST_BIN"), name) {
+        (Some(folder), _) => Path::new(&folder).join(name),
+        (None, "claude-mem-hook") => env!("CARGO_BIN_EXE_claude-mem-hook").into(),
+        (None, _) => env!("CARGO_BIN_EXE_claude-mem").into(),
     }
 }
 

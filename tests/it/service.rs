@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, program};
 
 /// Whatever a test waits for comes within this, or never.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -148,7 +148,7 @@ impl Sandbox {
     }
 
     pub fn worker_command(&self) -> Command {
-        let mut command = self.command(env!("CARGO_BIN_EXE_claude-mem"));
+        let mut command = self.command(program("claude-mem"));
         command.arg("worker").env("CLAUDE_MEM_COMPRESS_PROVIDER", "local").stdin(Stdio::null());
         command
     }

@@ -160,6 +160,54 @@ fn a_disk_that_is_full_when_the_result_is_to_be_stored_keeps_the_result_for_late
     assert_eq!(sandbox.get::<i64>("SELECT sum(attempts) FROM pending_queue"), 0, "it was nobody's fault");
 }
 
+/// An event in the spool, because somebody holds the lock.
+fn spool_an_event(sandbox: &Sandbox, id: &str) -> std::path::PathBuf {
+    sandbox.edit("s", "first");
+    let holder = sandbox.database();
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    sandbox.edit("s", id);
+    sandbox.spooled().pop().expect("it is in the spool")
+}
+
+#[test]
+fn a_spool_file_that_cannot_be_read_for_a_while_is_not_put_aside() {
+    let sandbox = Sandbox::new();
+    let file = spool_an_event(&sandbox, "unreadable");
+    let kept = sandbox.path().join("kept");
+    fs::rename(&file, &kept).unwrap();
+    // Permissions do not stop root; a link to itself stops everybody.
+    std::os::unix::fs::symlink(&file, &file).unwrap();
+    let worker = Worker::start(&sandbox);
+    let deadline = Instant::now() + PATIENCE;
+    while !sandbox.logged().contains("cannot be read now") {
+        assert!(Instant::now() < deadline, "{}", sandbox.logged());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    fs::rename(&kept, &file).unwrap();
+    worker.post("/api/nudge", &serde_json::Value::Null);
+    let taken = "SELECT count(*) = 1 FROM pending_queue WHERE event_key = 'tool:s:unreadable'";
+    sandbox.wait_for("taken in", taken);
+}
+
+#[test]
+fn what_a_killed_backup_or_hook_left_unfinished_is_removed() {
+    let sandbox = Sandbox::new();
+    sandbox.edit("s", "t");
+    let left =
+        ["backups/daily-1.tmp", "backups/daily-1.tmp-wal", "backups/daily-1.tmp-shm", "spool/.1-2-3.tmp"]
+            .map(|name| sandbox.data().join(name));
+    for file in &left {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "half of it").unwrap();
+    }
+    let _worker = Worker::start(&sandbox);
+    let deadline = Instant::now() + PATIENCE;
+    while left.iter().any(|file| file.exists()) {
+        assert!(Instant::now() < deadline, "{left:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn somebody_who_holds_the_write_lock_for_long_is_waited_for() {
     let sandbox = Sandbox::new();

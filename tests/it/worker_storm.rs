@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::dice::Dice;
 use crate::sandbox::Sandbox;
 use crate::service::{Worker, edit_payload};
 
@@ -15,20 +16,10 @@ fn kills() -> usize {
     std::env::var("CLAUDE_MEM_TEST_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
 }
 
-/// Repeats itself from one run to the next, so that a failure can be looked at again.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
-
 /// Turns without end, each with a prompt, some edits and an end.
 fn write(sandbox: &Sandbox, writer: usize, stop: &AtomicBool, sent: &AtomicUsize) {
     let session = format!("session-{}", writer / 2);
-    let mut dice = Dice(writer as u64);
+    let mut dice = Dice::new(writer as u64);
     for turn in 0.. {
         let prompt = json!({"session_id": session, "cwd": sandbox.path(), "prompt": "Go on",
                             "prompt_id": format!("p-{writer}-{turn}")});
@@ -54,7 +45,7 @@ fn write(sandbox: &Sandbox, writer: usize, stop: &AtomicBool, sent: &AtomicUsize
 fn a_storm_of_kills_loses_nothing_and_repeats_nothing() {
     let sandbox = Sandbox::new();
     let (stop, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let (mut dice, mut caught) = (Dice(42), 0);
+    let (mut dice, mut caught) = (Dice::new(42), 0);
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
             let (sandbox, stop, sent) = (&sandbox, &stop, &sent);

@@ -1,0 +1,135 @@
+//! Steady use for as long as is wanted, with what it costs sampled: nothing may grow that should not.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::endpoint::Endpoint;
+use crate::faults::good;
+use crate::finish::{self, proportional_set_size};
+use crate::invariants::check_settled;
+use crate::plot::{Curve, svg};
+use crate::scene::Scene;
+use crate::service::Worker;
+use crate::writers;
+use crate::{Evidence, Over, setting, settings};
+
+const WRITERS: usize = 4;
+/// Between two events of a writer, at most.
+const PAUSE_MS: u64 = 1_500;
+const SAMPLES: u64 = 300;
+
+/// What was seen at one moment.
+struct Sample {
+    seconds: f64,
+    memory: u64,
+    descriptors: usize,
+    log: u64,
+    database: u64,
+    /// Of the hooks since the last sample, in milliseconds.
+    median: f64,
+    slowest: f64,
+}
+
+#[test]
+#[ignore = "`make soak` runs it"]
+fn steady_use_costs_no_more_at_the_end_than_at_the_beginning() {
+    let seconds = setting("CLAUDE_MEM_SOAK_SECONDS").unwrap_or(300);
+    let scene = Scene::calm(setting("CLAUDE_MEM_TORTURE_SEED").unwrap_or(1));
+    let _evidence = Evidence(&scene);
+    let endpoint = Endpoint::start(good);
+    scene.sandbox.configure(&settings::usual(endpoint.url()));
+    let mut command = scene.sandbox.worker_command();
+    command.env_remove("CLAUDE_MEM_COMPRESS_PROVIDER").env("ANTHROPIC_API_KEY", "sk-ant-soak");
+    let mut worker = Worker::spawn(command, &scene.sandbox);
+    worker.wait_until_it_answers();
+    let mut samples = Vec::new();
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let scene = &scene;
+            scope.spawn(move || writers::write(scene, writer, PAUSE_MS));
+        }
+        scope.spawn(|| writers::ask(&scene, 2_000));
+        let _over = Over(&scene);
+        let began = Instant::now();
+        let every = Duration::from_secs(seconds) / SAMPLES as u32;
+        while began.elapsed() < Duration::from_secs(seconds) {
+            std::thread::sleep(every.max(Duration::from_secs(1)));
+            samples.push(sample(&scene, &worker, began));
+            // Hours of requests would be the test's own growth.
+            endpoint.forget_asked();
+        }
+    });
+    finish::settle(&scene, &mut worker);
+    assert!(worker.stop().success());
+    let ledger = scene.ledger.lock().unwrap().clone();
+    let events = check_settled(scene.sandbox.data(), &ledger);
+    finish::check_log(&scene.sandbox);
+    report(&samples, events, &scene);
+    check(&samples);
+}
+
+fn sample(scene: &Scene, worker: &Worker, began: Instant) -> Sample {
+    let mut latencies = std::mem::take(&mut *scene.latencies.lock().unwrap());
+    latencies.sort();
+    let at = |share: f64| {
+        let index = ((latencies.len() as f64 * share) as usize).min(latencies.len().saturating_sub(1));
+        latencies.get(index).map_or(0.0, |latency| latency.as_secs_f64() * 1000.0)
+    };
+    let size = |name: &str| fs::metadata(scene.sandbox.data().join(name)).map_or(0, |meta| meta.len());
+    Sample {
+        seconds: began.elapsed().as_secs_f64(),
+        memory: proportional_set_size(worker.pid()),
+        descriptors: fs::read_dir(format!("/proc/{}/fd", worker.pid())).unwrap().count(),
+        log: size("claude-mem.db-wal"),
+        database: size("claude-mem.db"),
+        median: at(0.5),
+        slowest: at(1.0),
+    }
+}
+
+type Measure = (&'static str, &'static str, fn(&Sample) -> f64);
+
+const MEASURES: [Measure; 6] = [
+    ("worker's memory (PSS)", "MB", |sample| sample.memory as f64 / 1e6),
+    ("worker's file descriptors", "open", |sample| sample.descriptors as f64),
+    ("write-ahead log", "MB", |sample| sample.log as f64 / 1e6),
+    ("database", "MB", |sample| sample.database as f64 / 1e6),
+    ("hook, median", "ms", |sample| sample.median),
+    ("hook, slowest", "ms", |sample| sample.slowest),
+];
+
+fn report(samples: &[Sample], events: u64, scene: &Scene) {
+    let figures = scene.figures.lock().unwrap();
+    eprintln!("{events} events settled once, {} hooks, {} requests", figures.hooks, figures.requests);
+    eprintln!("{:<28} {:>9} {:>9} {:>9} {:>9}", "", "first", "last", "least", "most");
+    let mut curves = Vec::new();
+    for (title, unit, value) in MEASURES {
+        let values: Vec<f64> = samples.iter().map(value).collect();
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(0.0, f64::max);
+        let name = format!("{title} ({unit})");
+        eprintln!("{name:<28} {:>9.1} {:>9.1} {least:>9.1} {most:>9.1}", values[0], values[values.len() - 1]);
+        let points = samples.iter().map(|sample| (sample.seconds, value(sample))).collect();
+        curves.push(Curve { title, unit, points });
+    }
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("soak.svg");
+    fs::write(&file, svg(&curves)).unwrap();
+    eprintln!("{}", file.display());
+}
+
+/// The last third against the first, because single samples are noisy. Time is not judged: the machine has other work, too.
+fn check(samples: &[Sample]) {
+    let third = samples.len().div_ceil(3);
+    let least = |samples: &[Sample], value: fn(&Sample) -> f64| {
+        samples.iter().map(value).fold(f64::INFINITY, f64::min)
+    };
+    let (first, last) = (&samples[..third], &samples[samples.len() - third..]);
+    let memory: fn(&Sample) -> f64 = |sample| sample.memory as f64;
+    let (before, after) = (least(first, memory), least(last, memory));
+    assert!(after < before * 1.25 + 4e6, "the worker's memory grew from {before} to {after}");
+    let open: fn(&Sample) -> f64 = |sample| sample.descriptors as f64;
+    assert!(least(last, open) <= least(first, open) + 8.0, "descriptors were left open");
+    let log = samples.iter().map(|sample| sample.log).max().unwrap_or_default();
+    assert!(log < 32 << 20, "the write-ahead log grew to {log} bytes");
+}
