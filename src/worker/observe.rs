@@ -214,7 +214,12 @@ async fn close_turn(running: &Arc<Running>, work: Work, place: TurnPlace) -> Res
     let told = learning::to_tell(&known(running, &turn).await?, settlement.now);
     let noted =
         Noted { observations: noted, known: told.iter().map(|learning| learning.content.clone()).collect() };
-    let summarized = match running.compressor.plan() {
+    // Nothing was noted and nobody closed it: there is the request alone, and a model would be paid to repeat it.
+    let plan = match turn.last_assistant_message.is_none() && noted.observations.is_empty() {
+        true => Plan::Local,
+        false => running.compressor.plan(),
+    };
+    let summarized = match plan {
         Plan::Wait => return Ok(Outcome::Postponed(when_mended())),
         Plan::Local => summarize_by_rules(running, settlement, turn).await?,
         Plan::Model(llm) => match ask_for_summary(running, &llm, &settlement, &turn, noted).await? {
