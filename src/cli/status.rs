@@ -113,7 +113,9 @@ fn print(status: &Value) {
     line("runs", &text(&status["runs"]));
     let provider =
         if service["provider"].is_string() { &service["provider"] } else { &status["provider"]["name"] };
-    line("provider", format!("{}  {}", text(provider), text(&status["provider"]["why"])).trim_end());
+    let why = status["provider"]["why"].as_str().filter(|why| !why.is_empty());
+    let why = why.map_or(String::new(), |why| format!(": {why}"));
+    line("provider", &format!("{}{why}", text(provider)));
     let oldest = match memory["oldest_waiting_at"].as_i64() {
         Some(at) => format!(", the oldest since {}", age::ago(at, now)),
         None => String::new(),

@@ -40,6 +40,10 @@ impl Damaged {
     /// Every way to look at the file that may show something, best first: with what came behind a break of its log, and as
     /// SQLite reads it. Neither has all of the other.
     pub fn views(file: &Path, scratch: &Path) -> Result<Vec<Self>, StoreError> {
+        let length = |suffix| fs::metadata(with_suffix(file, suffix)).map_or(0, |meta| meta.len());
+        if length("") + length("-wal") < PAGE as u64 {
+            return Err(StoreError::Damaged("it is empty".into()));
+        }
         let mut views = Vec::new();
         if Log::read(&with_suffix(file, "-wal")).is_some_and(|log| log.commits_behind_the_break() > 0) {
             let with_log: Preparation = |file, _| write_ahead::write_back(file);
