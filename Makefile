@@ -111,15 +111,33 @@ dist-tree: dist-build
 	@cp -R packaging config $(TREE)/
 	@cp README.md CHANGELOG.md SECURITY.md LICENSE LICENSE-MIT LICENSE-APACHE $(TREE)/
 
+# Where a release is published. Nothing is assumed: without it, the formula takes the source tarball from this disk.
+REPOSITORY ?=
+SOURCE := claude-mem-$(VERSION)-source
+SHA256 := $(if $(shell command -v sha256sum),sha256sum,shasum -a 256)
+
+# The commit as it is, whatever else lies around.
+.PHONY: source
+source:
+	@mkdir -p dist
+	@git archive --format=tar --prefix=claude-mem-$(VERSION)/ HEAD | gzip -n9 > dist/$(SOURCE).tar.gz
+	@cd dist && $(SHA256) $(SOURCE).tar.gz > $(SOURCE).tar.gz.sha256
+
+.PHONY: formula
+formula: source ## The Homebrew formula, in dist/ (make formula REPOSITORY=https://…, where releases are published)
+	@sed -e 's|@REPOSITORY@|$(or $(REPOSITORY),file://$(CURDIR))|' \
+	  -e 's|@URL@|$(if $(REPOSITORY),$(REPOSITORY)/releases/download/v$(VERSION),file://$(CURDIR)/dist)/$(SOURCE).tar.gz|' \
+	  -e "s|@SHA256@|$$(cut -d ' ' -f 1 dist/$(SOURCE).tar.gz.sha256)|" -e 1d \
+	  packaging/homebrew/claude-mem.rb.in > dist/claude-mem.rb
+
 .PHONY: dist
-dist: dist-tree ## A tarball with programs, units, plist, plugin, completions and manual pages, and its checksum, in dist/
+dist: dist-tree formula ## A tarball with everything, the source, their checksums, and the Homebrew formula, in dist/
 	@mkdir -p dist
 	@if tar --version 2>/dev/null | grep -q GNU; then \
 	  tar -C target/dist --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$(EPOCH) -cf - $(NAME); \
 	else tar -C target/dist -cf - $(NAME); fi | gzip -n9 > dist/$(NAME).tar.gz
-	@cd dist && if command -v sha256sum >/dev/null; then sha256sum $(NAME).tar.gz; else shasum -a 256 $(NAME).tar.gz; fi \
-	  > $(NAME).tar.gz.sha256
-	@ls -l dist/$(NAME).tar.gz && cat dist/$(NAME).tar.gz.sha256
+	@cd dist && $(SHA256) $(NAME).tar.gz > $(NAME).tar.gz.sha256
+	@cat dist/*.sha256
 
 .PHONY: deb
 deb: dist-tree ## A Debian package, in dist/ (needs cargo-deb: cargo install cargo-deb)

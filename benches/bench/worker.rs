@@ -12,6 +12,9 @@ use serde_json::json;
 
 use crate::table::{Table, median};
 
+/// By then a worker has given back what it does not need, and the thread that did so has ended.
+const AT_REST: Duration = Duration::from_secs(12);
+
 /// A data directory, and the binaries.
 pub struct Bench {
     pub hook: PathBuf,
@@ -119,8 +122,7 @@ impl Bench {
     /// What it costs to be there.
     fn idle(&self, table: &mut Table) {
         let (worker, _) = self.start(&[]);
-        // Threads that wait for more work are gone after five seconds.
-        std::thread::sleep(Duration::from_secs(7));
+        std::thread::sleep(AT_REST);
         table.figure("worker: PSS when idle", format!("{:.1} MB", pss_mb(&worker)), "≤ 8 MB");
         let (cpu, wakes) = (cpu_ms(&worker), switches(&worker));
         std::thread::sleep(Duration::from_secs(60));
@@ -136,7 +138,7 @@ impl Bench {
             self.nudge();
             self.wait_until_settled();
         }
-        std::thread::sleep(Duration::from_secs(7));
+        std::thread::sleep(AT_REST);
         table.figure("worker: PSS after 10,000 events", format!("{:.1} MB", pss_mb(&worker)), "≤ 14 MB");
     }
 

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::json;
 
+use super::lines;
 use super::progress::Progress;
-use super::status::size;
+use super::status::{held, size};
 use crate::context::age;
 use crate::paths::Home;
 use crate::store::backup::{self, Copy, Reason};
@@ -36,7 +37,7 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Err(StoreError::Missing) => bail!("nothing is remembered yet"),
         Err(error) => return Err(error.into()),
     };
-    let mut progress = Progress::new("copying");
+    let progress = Progress::new("copying");
     let tell = |done: i32, total: i32| {
         progress.tell(u64::try_from(done).unwrap_or_default(), u64::try_from(total).unwrap_or_default());
     };
@@ -49,14 +50,10 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
         );
         return Ok(ExitCode::SUCCESS);
     }
-    let rows = |table| checked.rows.get(table).copied().unwrap_or_default();
+    let rows = |table| json!(checked.rows.get(table).copied().unwrap_or_default());
     println!("{}", copy.path.display());
-    println!(
-        "{}, {} observations in {} sessions; checked, and the same as the database.",
-        size(copy.bytes),
-        rows("observations"),
-        rows("sessions")
-    );
+    let held = held(&rows("observations"), &rows("sessions"));
+    lines::print("", &format!("{}, {held}; checked, and the same as the database.", size(copy.bytes)));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -66,7 +63,10 @@ pub fn list(home: &Home, as_json: bool) -> anyhow::Result<ExitCode> {
     if as_json {
         println!("{:#}", json!(copies));
     } else if copies.is_empty() {
-        println!("No backups yet. The service makes one each day; `claude-mem backup` makes one now.");
+        lines::print(
+            "",
+            "No backups yet. The service makes one each day; `claude-mem backup` makes one now.",
+        );
     } else {
         copies.iter().for_each(print);
     }
@@ -74,11 +74,8 @@ pub fn list(home: &Home, as_json: bool) -> anyhow::Result<ExitCode> {
 }
 
 fn print(copy: &Copy) {
-    println!(
-        "{:<16} {:>9}  {:<24} {}",
-        age::ago(copy.made_at, clock::now()),
-        size(copy.bytes),
-        copy.reason,
-        copy.path.display()
-    );
+    let (ago, bytes) = (age::ago(copy.made_at, clock::now()), size(copy.bytes));
+    let (reason, path) = (&copy.reason, copy.path.display());
+    let wide = format!("{ago:<16} {bytes:>9}  {reason:<24} {path}");
+    lines::print_row(&wide, &format!("{ago}, "), &format!("{bytes}, {reason}\n{path}"));
 }

@@ -78,7 +78,7 @@ fn write(database: &Connection, out: &mut impl Write) -> anyhow::Result<u64> {
     let head = json!({"format": FORMAT, "version": 1, "schema": SCHEMA_VERSION, "program": env!("CARGO_PKG_VERSION"),
                       "exported_at": clock::now(), "rows": total});
     writeln!(out, "{head}")?;
-    let mut progress = Progress::new("writing");
+    let progress = Progress::new("writing");
     let mut count = 0;
     for table in &TABLES {
         let mut trouble = None;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde_json::json;
 
-use super::progress::is_agreed;
+use super::lines;
+use super::progress::{Progress, is_agreed};
 use crate::config::{Config, Environment};
 use crate::paths::Home;
 use crate::search::answer;
@@ -79,17 +80,21 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let config = Config::load(&home.config(), environment)?;
     let keep = usize::try_from(config.backup.keep).unwrap_or(usize::MAX).max(1);
     if arguments.all && !arguments.backups {
+        let progress = Progress::new("copying");
         let (copy, _) =
             backup::make(&database, &home.backups(), Reason::BeforeForget, clock::now(), |_, _| {})?;
+        drop(progress);
         backup::prune(&home.backups(), keep, clock::now())?;
         eprintln!("A backup is in {}.", copy.path.display());
     }
+    let progress = Progress::new("forgetting");
     let doomed = forget::forget(&mut database, &selection, clock::now())?;
     for file in spooled(home, &selection) {
         fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
     }
     let is_wiped = forget::wipe(&database, Duration::from_millis(PATIENCE_MS.into()))?;
     let copies = copies_left(home, arguments.backups)?;
+    drop(progress);
     crate::hook::nudge(home);
     tell(arguments, &doomed.counts(), is_wiped, copies);
     Ok(ExitCode::SUCCESS)
@@ -163,10 +168,11 @@ fn tell(arguments: &Arguments, counts: &BTreeMap<&'static str, usize>, is_wiped:
         println!("Somebody reads the database: its log is emptied when they are done.");
     }
     if copies > 0 {
-        println!(
+        let told = format!(
             "Earlier backups and damaged copies ({copies}) may still hold it, until they are old enough to go; `claude-mem \
              forget … --backups` deletes them."
         );
+        lines::print("", &told);
     }
 }
 

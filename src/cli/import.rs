@@ -87,7 +87,8 @@ struct Told {
 impl Told {
     fn print(&self) {
         let (new, known): (u64, u64) = (self.new.values().sum(), self.known.values().sum());
-        println!("{new} rows are new, {known} were there already.");
+        let rows = if new == 1 { "row is" } else { "rows are" };
+        println!("{new} {rows} new, {known} were there already.");
         for (table, count) in &self.new {
             println!("  {count:>7} {table}");
         }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
+use super::lines;
 use super::style::{Style, harmless};
 use crate::config::{Config, Environment};
 use crate::context::age;
@@ -211,7 +212,7 @@ fn print_learning(learning: &Learning, now: Millis, style: Style) {
         "told" => String::new(),
         other => format!(", {other}"),
     };
-    println!("{:>5}  {}", learning.id, style.strong(&harmless(&learning.content)));
+    lines::print(&format!("{:>5}  ", learning.id), &style.strong(&harmless(&learning.content)));
     let about = format!(
         "{}, {}, {:.0} % sure, seen {times}, last {}{standing}",
         learning.category.as_str(),
@@ -219,5 +220,5 @@ fn print_learning(learning: &Learning, now: Millis, style: Style) {
         100.0 * learning.confidence_at(now),
         age::ago(learning.updated_at, now),
     );
-    println!("       {}", style.faint(&about));
+    lines::print("       ", &style.faint(&about));
 }

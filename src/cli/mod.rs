@@ -14,6 +14,7 @@ mod import;
 mod install;
 pub mod launch;
 mod learn;
+mod lines;
 mod log_file;
 mod logs;
 mod mcp;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use serde_json::json;
 
+use super::lines;
 use crate::config::Environment;
 use crate::llm::download::download;
 use crate::paths::{Home, create_private_dir};
@@ -108,14 +109,16 @@ fn status(home: &Home, json: bool) -> anyhow::Result<ExitCode> {
         );
     } else {
         match intact {
-            None => println!(
-                "No model is installed: search works by words alone. `claude-mem model install` fetches one."
+            None => lines::print(
+                "",
+                "No model is installed: search works by words alone. `claude-mem model install` fetches one.",
             ),
             Some(false) => {
-                println!("The model's file is damaged: `claude-mem model install` fetches it again.")
+                lines::print("", "The model's file is damaged: `claude-mem model install` fetches it again.")
             }
             Some(true) => {
-                println!("The model is installed ({}); {read} of {all} memories are read.", package::LICENCE)
+                let read = format!("{read} of {all} memories are read");
+                lines::print("", &format!("The model is installed ({}); {read}.", package::LICENCE))
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use super::lines::{self, counted};
+use super::style::harmless;
 use crate::config::{Config, Environment};
 use crate::context::age;
 use crate::paths::Home;
@@ -84,16 +86,14 @@ fn list(home: &Home, patience: u32, states: &[&str], listing: &Listing) -> anyho
 }
 
 fn print_row(row: &ListedRow) {
-    let what = row.tool_name.as_deref().unwrap_or(&row.kind);
-    let session = row.session_id.as_deref().unwrap_or("no session");
-    println!(
-        "{:>8}  {:<10} {:<16} {}  {session}",
-        row.id,
-        row.status,
-        what,
-        age::ago(row.created_at, clock::now())
-    );
+    let what = harmless(row.tool_name.as_deref().unwrap_or(&row.kind));
+    let session = harmless(row.session_id.as_deref().unwrap_or("no session"));
+    let (head, ago) = (format!("{:>8}  ", row.id), age::ago(row.created_at, clock::now()));
+    let wide = format!("{head}{:<10} {what:<16} {ago}  {session}", row.status);
+    lines::print_row(&wide, &head, &format!("{}, {what}, {ago}, {session}", row.status));
     if let Some(error) = &row.last_error {
-        println!("          after {} attempts: {}", row.attempts, error.lines().next().unwrap_or_default());
+        let reason = harmless(error.lines().next().unwrap_or_default());
+        let attempts = counted(row.attempts, "attempt", "attempts");
+        lines::print(&" ".repeat(head.len()), &format!("after {attempts}: {reason}"));
     }
 }

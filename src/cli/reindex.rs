@@ -1,9 +1,9 @@
 //! `claude-mem reindex`: the search index made anew from the tables.
 
-use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use super::progress::Progress;
 use crate::paths::Home;
 use crate::search::upkeep;
 use crate::store;
@@ -21,20 +21,13 @@ const PATIENCE_MS: u32 = 10_000;
 pub fn run(home: &Home) -> anyhow::Result<ExitCode> {
     let mut database = store::open_for_hook(home, PATIENCE_MS)?;
     let began = Instant::now();
-    let watched = std::io::stderr().is_terminal();
-    let mut told = Instant::now();
+    let progress = Progress::new("indexing");
     let mut steps = 0_u64;
     upkeep::rebuild(&mut database, || {
         steps += 1;
-        if watched && told.elapsed() > Duration::from_millis(500) {
-            told = Instant::now();
-            eprint!("\rabout {} rows …", steps * 100);
-            let _ = std::io::stderr().flush();
-        }
+        progress.tell(steps * 100, 0);
     })?;
-    if watched && steps > 0 {
-        eprint!("\r\u{1b}[K");
-    }
+    drop(progress);
     println!("The search index is made anew ({:.1} s).", began.elapsed().as_secs_f64());
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use serde_json::json;
 
-use super::progress::is_agreed;
+use super::lines;
+use super::progress::{Progress, is_agreed};
+use super::status::held;
 use super::{backup as listing, service};
 use crate::config::Environment;
 use crate::context::age;
@@ -47,23 +49,25 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         println!("Nothing was changed.");
         return Ok(ExitCode::SUCCESS);
     }
+    let progress = Progress::new("restoring");
     let way = service::way(home);
     let was_running = service::stop_quietly(home, environment, way)?;
     let restored = with_lock(home, || Ok(restore::restore(home, &file, clock::now())?));
     // Whatever happened, who had a service has one.
     let started = if was_running { service::start_quietly(home, environment, way).map(drop) } else { Ok(()) };
+    drop(progress);
     let kept = restored?;
     started?;
     if arguments.json {
         println!("{:#}", json!({"restored": file, "rows": checked.rows, "kept": kept.path()}));
     } else {
-        println!("Restored from {}.", file.display());
-        match kept {
-            Kept::Nothing => {}
-            Kept::Backup(path) => println!("What was there before is in {}.", path.display()),
-            Kept::Damaged(path) => {
-                println!("What was there before was damaged, and is in {}.", path.display())
-            }
+        lines::print("", &format!("Restored from {}.", file.display()));
+        let was = match &kept {
+            Kept::Damaged(_) => " was damaged, and",
+            Kept::Nothing | Kept::Backup(_) => "",
+        };
+        if let Some(path) = kept.path() {
+            lines::print("", &format!("What was there before{was} is in {}.", path.display()));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -85,15 +89,14 @@ fn choose(home: &Home, named: Option<&Path>) -> anyhow::Result<(PathBuf, Checked
 }
 
 fn question(file: &Path, checked: &Checked) -> String {
-    let rows = |table| checked.rows.get(table).copied().unwrap_or_default();
+    let rows = |table| json!(checked.rows.get(table).copied().unwrap_or_default());
     let made =
         backup::list(file.parent().unwrap_or(Path::new("/"))).into_iter().find(|copy| copy.path == file);
     let age = made.map_or(String::new(), |copy| format!("{}, ", age::ago(copy.made_at, clock::now())));
     format!(
-        "{} ({age}{} observations in {} sessions) takes the place of the database. Go on?",
+        "{} ({age}{}) takes the place of the database. Go on?",
         file.display(),
-        rows("observations"),
-        rows("sessions")
+        held(&rows("observations"), &rows("sessions"))
     )
 }
 

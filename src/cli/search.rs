@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
+use super::lines;
 use super::recall::{ask, encoded, text};
 use super::style::{Style, harmless};
 use crate::config::Environment;
@@ -140,26 +141,25 @@ fn print(found: &Value, arguments: &Arguments, style: Style) {
     }
 }
 
+/// Where a hit's further lines begin.
+const UNDER: &str = "          ";
+
 fn print_hit(hit: &Value, style: Style) {
     let kind = hit["type"].as_str().unwrap_or(text(hit, "kind"));
-    println!(
-        "{:>8}  {}  {}",
-        text(hit, "ref"),
-        style.strong(&format!("{kind:<9}")),
-        marked(text(hit, "title"), &hit["title_marks"], style)
+    lines::print(
+        &format!("{:>8}  {}  ", text(hit, "ref"), style.strong(&format!("{kind:<9}"))),
+        &marked(text(hit, "title"), &hit["title_marks"], style),
     );
     let snippet = marked(text(hit, "snippet"), &hit["snippet_marks"], style);
     if !snippet.is_empty() && text(hit, "snippet") != text(hit, "title") {
-        println!("          {snippet}");
+        lines::print(UNDER, &snippet);
     }
     let similar = match hit["similar"].as_array().map_or(0, Vec::len) {
         0 => String::new(),
         count => format!(", {count} more like it"),
     };
-    println!(
-        "          {}",
-        style.faint(&harmless(&format!("{}, {}{similar}", text(hit, "project"), text(hit, "age"))))
-    );
+    let about = harmless(&format!("{}, {}{similar}", text(hit, "project"), text(hit, "age")));
+    lines::print(UNDER, &style.faint(&about));
 }
 
 /// The text with its matches emphasised.

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use super::lines::{self, counted};
+use super::style::harmless;
 use crate::context::age;
 use crate::paths::Home;
 use crate::store::sessions::{SessionRow, list_sessions};
@@ -40,13 +42,9 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn print_row(row: &SessionRow) {
-    println!(
-        "{}  {:<11} {:<20} {:>3} prompt{}  {}",
-        row.id,
-        row.status,
-        row.project,
-        row.prompt_count,
-        if row.prompt_count == 1 { " " } else { "s" },
-        age::ago(row.last_activity_at, clock::now())
-    );
+    let (id, project) = (harmless(&row.id), harmless(&row.project));
+    let (prompts, ago) =
+        (counted(row.prompt_count, "prompt", "prompts"), age::ago(row.last_activity_at, clock::now()));
+    let wide = format!("{id}  {:<11} {project:<20} {prompts:>11}  {ago}", row.status);
+    lines::print_row(&wide, &format!("{id}  "), &format!("{}, {project}, {prompts}, {ago}", row.status));
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
+use super::lines;
 use super::recall::{ask, encoded, text};
 use super::style::{Style, harmless};
 use crate::config::Environment;
@@ -47,15 +48,17 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
 
 fn print(memory: &Value, style: Style) {
     let kind = memory["type"].as_str().unwrap_or(text(memory, "kind"));
-    println!(
-        "{}",
-        style.strong(&harmless(&format!("{}  {kind}  {}", text(memory, "ref"), text(memory, "title"))))
+    let heading = format!("{}  {kind}  {}", text(memory, "ref"), text(memory, "title"));
+    lines::print("", &style.strong(harmless(&heading).trim_end()));
+    lines::print(
+        "",
+        &style.faint(&harmless(&format!("{}, {}", text(memory, "project"), text(memory, "age")))),
     );
-    println!("{}", style.faint(&harmless(&format!("{}, {}", text(memory, "project"), text(memory, "age")))));
     for part in ["summary", "detail"] {
         let said = text(memory, part).trim();
         if !said.is_empty() {
-            println!("\n{}", harmless(said));
+            println!();
+            lines::print("", &harmless(said));
         }
     }
     let lists =
@@ -65,7 +68,7 @@ fn print(memory: &Value, style: Style) {
             memory[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         if !items.is_empty() {
             println!("\n{}", style.strong(heading));
-            items.iter().for_each(|item| println!("- {}", harmless(item)));
+            items.iter().for_each(|item| lines::print("- ", &harmless(item)));
         }
     }
     println!();

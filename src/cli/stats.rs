@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::{Value, json};
 
+use super::lines::{self, columns, counted, fits};
 use super::progress::bar;
-use super::style::{Style, width};
+use super::style::Style;
 use crate::config::{Config, Environment};
 use crate::model::Millis;
 use crate::paths::Home;
@@ -90,7 +91,10 @@ fn print(statistics: &Statistics, (spent, ceiling): (f64, f64), style: Style) {
     let most = |entries: &std::collections::BTreeMap<String, Sums>| {
         entries.values().map(weight).max().unwrap_or_default()
     };
-    let room = width().saturating_sub(BESIDE).clamp(4, 30);
+    if !fits(BESIDE) {
+        return print_narrow(statistics, style, (spent, ceiling));
+    }
+    let room = columns(std::io::stdout()).saturating_sub(BESIDE).clamp(4, 30);
     let heading =
         format!("{:<12} {:>6} {:>9} {:>8} {:>9}  {:>6}", "", "obs.", "tokens in", "out", "cost", "ratio");
     let line = |name: &str, sums: &Sums, most: u64| {
@@ -108,16 +112,45 @@ fn print(statistics: &Statistics, (spent, ceiling): (f64, f64), style: Style) {
     if !statistics.models.is_empty() {
         println!("\n{}", style.strong("by model"));
         for (model, sums) in &statistics.models {
-            let calls = if sums.calls > 0 { format!(", {} calls", sums.calls) } else { String::new() };
+            let calls = if sums.calls > 0 {
+                format!(", {}", counted(sums.calls, "call", "calls"))
+            } else {
+                String::new()
+            };
             println!("{model}{calls}");
             line("", sums, most(&statistics.models));
         }
     }
-    println!(
-        "\ncontext       {} sessions were given {} tokens",
-        statistics.contexts, statistics.context_tokens
-    );
-    println!("today         ${spent:.4} of ${ceiling:.2} (cost.max_usd_per_day)");
+    print_end(statistics, (spent, ceiling));
+}
+
+/// Without a table and without bars, but with every figure.
+fn print_narrow(statistics: &Statistics, style: Style, money: (f64, f64)) {
+    for (name, sums) in statistics.days.iter().chain(&statistics.models) {
+        println!("{}", style.strong(name));
+        lines::print("    ", &sentence(sums));
+    }
+    println!("{}", style.strong("all"));
+    lines::print("    ", &sentence(&statistics.total));
+    print_end(statistics, money);
+}
+
+fn sentence(sums: &Sums) -> String {
+    let ratio = sums.ratio().map_or(String::new(), |ratio| format!(", ratio {ratio:.1}:1"));
+    format!(
+        "{}, {} tokens in, {} out, ${:.4}{ratio}",
+        counted(sums.observations, "observation", "observations"),
+        short(sums.tokens_in),
+        short(sums.tokens_out),
+        sums.cost_usd
+    )
+}
+
+fn print_end(statistics: &Statistics, (spent, ceiling): (f64, f64)) {
+    println!();
+    let told = counted(statistics.contexts, "session was given", "sessions were given");
+    lines::print("context       ", &format!("{told} {} tokens", statistics.context_tokens));
+    lines::print("today         ", &format!("${spent:.4} of ${ceiling:.2} (cost.max_usd_per_day)"));
 }
 
 fn figures(sums: &Sums) -> String {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::install::record::Record;
+use super::lines::{self, counted};
 use super::{client, service};
 use crate::config::{Config, Environment};
 use crate::context::age;
@@ -93,63 +94,80 @@ fn print(status: &Value) {
     };
     let now = status["now"].as_i64().unwrap_or_default();
     let when = |value: &Value| value.as_i64().map_or("never".to_owned(), |at| age::ago(at, now));
+    let line = |name: &str, told: &str| lines::print(&format!("{name:<14}"), told);
     match service["pid"].as_u64() {
-        Some(pid) => println!(
-            "service       {}, pid {pid}, up {}, version {}",
-            text(&service["status"]),
-            duration(service["uptime_s"].as_u64().unwrap_or_default()),
-            text(&service["version"])
+        Some(pid) => line(
+            "service",
+            &format!(
+                "{}, pid {pid}, up {}, version {}",
+                text(&service["status"]),
+                duration(service["uptime_s"].as_u64().unwrap_or_default()),
+                text(&service["version"])
+            ),
         ),
-        None => println!("service       {}", text(&service["status"])),
+        None => line("service", &text(&service["status"])),
     }
     if let Some(reason) = service["reason"].as_str() {
-        println!("              {reason}");
+        line("", reason);
     }
-    println!("runs          {}", text(&status["runs"]));
+    line("runs", &text(&status["runs"]));
     let provider =
         if service["provider"].is_string() { &service["provider"] } else { &status["provider"]["name"] };
-    println!("provider      {}  {}", text(provider), text(&status["provider"]["why"]));
+    let why = status["provider"]["why"].as_str().filter(|why| !why.is_empty());
+    let why = why.map_or(String::new(), |why| format!(": {why}"));
+    line("provider", &format!("{}{why}", text(provider)));
     let oldest = match memory["oldest_waiting_at"].as_i64() {
         Some(at) => format!(", the oldest since {}", age::ago(at, now)),
         None => String::new(),
     };
-    println!(
-        "queue         {} waiting, {} failed{oldest}",
-        text(&memory["waiting"]),
-        text(&memory["failed"])
+    line(
+        "queue",
+        &format!("{} waiting, {} failed{oldest}", text(&memory["waiting"]), text(&memory["failed"])),
     );
-    println!("last success  {}", when(&memory["last_success_at"]));
-    println!("last hook     {}", when(&memory["last_event_at"]));
-    println!(
-        "today         {} observations, {} tokens in, {} out, ${:.4} of ${:.2}",
-        text(&memory["observations_today"]),
-        text(&memory["tokens_in_today"]),
-        text(&memory["tokens_out_today"]),
-        memory["cost_usd_today"].as_f64().unwrap_or_default(),
-        status["max_usd_per_day"].as_f64().unwrap_or_default()
+    line("last success", &when(&memory["last_success_at"]));
+    line("last hook", &when(&memory["last_event_at"]));
+    line(
+        "today",
+        &format!(
+            "{}, {} tokens in, {} out, ${:.4} of ${:.2}",
+            observations(&memory["observations_today"]),
+            text(&memory["tokens_in_today"]),
+            text(&memory["tokens_out_today"]),
+            memory["cost_usd_today"].as_f64().unwrap_or_default(),
+            status["max_usd_per_day"].as_f64().unwrap_or_default()
+        ),
     );
-    println!(
-        "database      {}, {} observations in {} sessions",
-        size(status["database"]["bytes"].as_u64().unwrap_or_default()),
-        text(&memory["observations"]),
-        text(&memory["sessions"])
-    );
+    let bytes = size(status["database"]["bytes"].as_u64().unwrap_or_default());
+    line("database", &format!("{bytes}, {}", held(&memory["observations"], &memory["sessions"])));
     if let Some(problem) = status["database"]["problem"].as_str() {
-        println!("              {problem}");
+        line("", problem);
     }
     if status["database"]["recovered_at"].is_i64() {
-        let sum =
-            |of: &Value| of.as_object().into_iter().flatten().filter_map(|(_, n)| n.as_u64()).sum::<u64>();
-        let recovery = &status["database"]["recovery"];
-        println!(
-            "              recovered {}: {} rows from the damaged file, {} from a backup; the damaged one is {}",
-            when(&status["database"]["recovered_at"]),
-            sum(&recovery["salvaged"]),
-            sum(&recovery["restored"]),
-            text(&recovery["damaged"])
-        );
+        let at = when(&status["database"]["recovered_at"]);
+        line("", &recovery_told(&at, &status["database"]["recovery"]));
     }
-    println!("last backup   {}", when(&status["last_backup_at"]));
+    line("last backup", &when(&status["last_backup_at"]));
+}
+
+fn observations(count: &Value) -> String {
+    count.as_i64().map_or("– observations".into(), |count| counted(count, "observation", "observations"))
+}
+
+/// "3 observations in 1 session".
+pub fn held(count: &Value, sessions: &Value) -> String {
+    let sessions =
+        sessions.as_i64().map_or("– sessions".into(), |count| counted(count, "session", "sessions"));
+    format!("{} in {sessions}", observations(count))
+}
+
+fn recovery_told(at: &str, recovery: &Value) -> String {
+    let sum = |of: &Value| of.as_object().into_iter().flatten().filter_map(|(_, n)| n.as_u64()).sum::<u64>();
+    format!(
+        "recovered {at}: {} rows from the damaged file, {} from a backup; the damaged one is {}",
+        sum(&recovery["salvaged"]),
+        sum(&recovery["restored"]),
+        recovery["damaged"].as_str().unwrap_or("–")
+    )
 }
 
 fn duration(seconds: u64) -> String {

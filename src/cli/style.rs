@@ -36,12 +36,6 @@ impl Style {
     }
 }
 
-/// How many characters fit on a line; where there is no terminal, as many as people expect.
-pub fn width() -> usize {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-    size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(80)
-}
-
 /// What came from a database may hold anything; a terminal must not obey it.
 pub fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
+use super::lines;
 use super::recall::{ask, encoded, text};
 use super::style::{Style, harmless};
 use crate::config::Environment;
@@ -49,10 +50,12 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let style = Style::of_stdout();
     for moment in timeline["moments"].as_array().into_iter().flatten() {
         let kind = moment["type"].as_str().unwrap_or(text(moment, "kind"));
-        let line = format!("{:>8}  {kind:<11}  {}", text(moment, "ref"), harmless(text(moment, "title")));
+        let (head, title) =
+            (format!("{:>8}  {kind:<11}  ", text(moment, "ref")), harmless(text(moment, "title")));
         let is_anchor = moment["anchor"].as_bool().unwrap_or_default();
-        let line = if is_anchor { style.strong(&line) } else { line };
-        println!("{} {line}  {}", if is_anchor { ">" } else { " " }, style.faint(text(moment, "age")));
+        let (mark, head, title) =
+            if is_anchor { (">", style.strong(&head), style.strong(&title)) } else { (" ", head, title) };
+        lines::print(&format!("{mark} {head}"), &format!("{title}  {}", style.faint(text(moment, "age"))));
     }
     Ok(ExitCode::SUCCESS)
 }

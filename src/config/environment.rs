@@ -23,6 +23,9 @@ pub struct Environment {
     pub runtime_dir: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`.
     pub config_dir: Option<PathBuf>,
+    /// `CODEX_HOME`: where Codex keeps its settings.
+    #[cfg(feature = "service")]
+    pub codex_home: Option<PathBuf>,
     /// `CLAUDE_MEM_INTERNAL=1`: started by the worker itself, so that hooks must stay silent.
     pub internal: bool,
     /// `CLAUDE_MEM_HOOK_DEBUG`: the hook may speak on stderr.
@@ -51,6 +54,8 @@ impl Environment {
             session_id: std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|id| !id.is_empty()),
             runtime_dir: path("XDG_RUNTIME_DIR"),
             config_dir: path("XDG_CONFIG_HOME"),
+            #[cfg(feature = "service")]
+            codex_home: path("CODEX_HOME"),
             internal: is_set("CLAUDE_MEM_INTERNAL"),
             hook_debug: is_set("CLAUDE_MEM_HOOK_DEBUG"),
             #[cfg(feature = "service")]

@@ -1,6 +1,8 @@
 //! What a session is told later than at its start: when the user asks something, before a file is changed, after something
 //! failed. A few lines, only if they fit, and each memory once in a session.
 
+use std::path::Path;
+
 use rusqlite::Connection;
 
 use super::page::Page;
@@ -197,9 +199,17 @@ impl Floor {
 const ABOUT_FILE: u32 = 40;
 
 fn for_file(database: &Connection, request: &Request<'_>, path: &str) -> Result<Vec<Memory>, StoreError> {
-    let ids = table::observations_with(database, request.project, Part::Head, ending(path), ABOUT_FILE)?;
+    // Memories name files as the project sees them, the client by their whole path: a file in the project's root has no
+    // folder there. In another worktree the root cannot be told, and the name alone must do.
+    let within = Path::new(path).strip_prefix(request.project_path).ok().and_then(Path::to_str);
+    let with =
+        |phrase: &str| table::observations_with(database, request.project, Part::Head, phrase, ABOUT_FILE);
+    let mut ids = with(ending(within.unwrap_or(path)))?;
+    if ids.is_empty() && within.is_none() {
+        ids = with(path.rsplit('/').next().unwrap_or(path))?;
+    }
     let memories = table::memories(database, request.project_path, &ids)?;
-    let is_this = |known: &String| is_same_file(known, path);
+    let is_this = |known: &String| is_same_file(known, within.unwrap_or(path));
     let mut ranked: Vec<(f64, Memory)> = memories
         .into_iter()
         .filter_map(|memory| {

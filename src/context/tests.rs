@@ -515,6 +515,26 @@ fn a_file_brings_what_is_known_about_it_and_each_memory_once() {
 }
 
 #[test]
+fn a_file_in_the_projects_root_is_known_by_the_path_that_the_client_names() {
+    let history = rich();
+    let observe = |title, file| {
+        history.observe("b", Seen { kind: "decision", title, summary: "", files: &[file] });
+    };
+    observe("One target builds everything", "Makefile");
+    observe("The manual has a build of its own", "docs/Makefile");
+    let (session, config) = (SessionId("now".into()), Config::default());
+    let tell = |path: &str| {
+        let moment = Moment::File { path: path.into() };
+        moment::tell(&history.database, &asked(&session, &config), &moment).unwrap().text
+    };
+    assert!(tell("/home/dev/harbor/Makefile").contains("One target builds everything"));
+    // Another worktree of the same repository.
+    assert!(tell("/home/dev/harbor-hotfix/Makefile").contains("One target builds everything"));
+    let manual = tell("/home/dev/harbor/docs/Makefile");
+    assert!(manual.contains("a build of its own") && !manual.contains("One target"), "{manual}");
+}
+
+#[test]
 fn a_failure_brings_the_earlier_fix_of_the_same_failure() {
     let history = rich();
     let fixed = history.observe("b", Seen {

@@ -62,10 +62,13 @@ impl Server {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        let config = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("claude-mem", env!("CARGO_PKG_VERSION")))
-            .with_protocol_version(NEWEST)
-            .with_instructions(tools::INSTRUCTIONS)
+            .with_protocol_version(NEWEST);
+        match tools::instructions(&self.0.tools) {
+            Some(instructions) => config.with_instructions(instructions),
+            None => config,
+        }
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {

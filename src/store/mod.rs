@@ -49,6 +49,8 @@ pub mod tables;
 pub mod upkeep;
 #[cfg(feature = "service")]
 pub mod vectors;
+#[cfg(feature = "service")]
+mod write_ahead;
 
 use std::io;
 use std::time::Duration;

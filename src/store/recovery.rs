@@ -20,7 +20,7 @@ use super::log::{LogEntry, log, notice};
 use super::rows::{self, Importer, Row, Taken};
 use super::salvage::Damaged;
 use super::tables::{TABLES, Table, by_name};
-use super::{StoreError, forget, overview, schema};
+use super::{StoreError, forget, overview, schema, write_ahead};
 use crate::model::Millis;
 use crate::paths::{Home, create_private_dir, with_suffix};
 
@@ -72,9 +72,10 @@ impl Report {
         };
         format!(
             "claude-mem: the database was damaged and has been recovered: {} rows ({} observations) were read from the \
-             damaged file{from_backup}.{lost} The damaged file is kept: {}",
+             damaged file{from_backup}.{lost} What was wrong: {}. The damaged file is kept: {}",
             sum(&self.salvaged),
             of(&self.salvaged, "observations"),
+            self.reason.trim_end_matches('.'),
             self.damaged.display()
         )
     }
@@ -111,6 +112,11 @@ pub fn was_emptied(home: &Home) -> bool {
     fs::metadata(home.database()).is_ok_and(|meta| meta.len() == 0)
         && fs::metadata(home.log()).map_or(0, |meta| meta.len()) == 0
         && backup::newest_good(&home.backups()).is_some()
+}
+
+/// What is wrong with the database's log, if something is. SQLite itself reads on as if nothing had been behind the fault.
+pub fn fault_of_log(home: &Home) -> Option<String> {
+    write_ahead::fault(&home.database())
 }
 
 /// Looks at the whole database. An error tells what is damaged.
@@ -219,19 +225,18 @@ fn build(home: &Home, place: &Path, aside: &Path, reason: &str, now: Millis) -> 
 }
 
 fn fill(database: &mut Connection, home: &Home, aside: &Path, report: &mut Report) -> Result<(), StoreError> {
-    let damaged = Damaged::open(aside, &home.damaged());
-    if let Err(error) = &damaged {
+    let damaged = Damaged::views(aside, &home.damaged()).unwrap_or_else(|error| {
         tracing::warn!(%error, "nothing can be read of the damaged database: {error}");
-    }
-    let damaged = damaged.ok();
+        Vec::new()
+    });
     let backup = usable_backup(home, report);
-    let forgotten = forgotten(damaged.as_ref(), backup.as_ref().map(|(_, database)| database))?;
+    let forgotten = forgotten(&damaged, backup.as_ref().map(|(_, database)| database))?;
     let transaction = database.transaction()?;
     let mut importer = Importer::default();
     // Sessions from both first, so that rows of the one find sessions that only the other has.
     for table in &TABLES {
         let is_sessions = table.name == "sessions";
-        if let Some(damaged) = &damaged {
+        for damaged in &damaged {
             salvage(&transaction, damaged, table, &mut importer, report)?;
         }
         if let Some((_, backup)) = backup.as_ref().filter(|_| is_sessions) {
@@ -243,7 +248,7 @@ fn fill(database: &mut Connection, home: &Home, aside: &Path, report: &mut Repor
         // The numbers of the backup are those of the damaged file: it is an earlier state of it.
         restore(&transaction, backup, &others, &mut importer, &forgotten, &mut report.restored)?;
     }
-    if damaged.is_none() {
+    if damaged.is_empty() {
         report.incomplete = TABLES.iter().map(|table| table.name).collect();
     }
     importer.finish(&transaction)?;
@@ -284,9 +289,9 @@ fn salvage(
         }
         Ok(())
     })?;
-    report.salvaged.insert(table.name, read);
+    *report.salvaged.entry(table.name).or_default() += read;
     report.refused += refused;
-    if !is_whole {
+    if !is_whole && !report.incomplete.contains(&table.name) {
         report.incomplete.push(table.name);
     }
     Ok(())
@@ -348,10 +353,10 @@ impl Forgotten {
     }
 }
 
-fn forgotten(damaged: Option<&Damaged>, backup: Option<&Connection>) -> Result<Forgotten, StoreError> {
+fn forgotten(damaged: &[Damaged], backup: Option<&Connection>) -> Result<Forgotten, StoreError> {
     let mut forgotten = Forgotten::default();
     let Some(table) = by_name("event_log") else { return Ok(forgotten) };
-    if let Some(damaged) = damaged {
+    for damaged in damaged {
         damaged.rows(table, |row| {
             forgotten.add(&row);
             Ok(())

@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::rows::Row;
 use super::tables::{TABLES, Table};
+use super::write_ahead::{self, Log};
 use super::{StoreError, schema};
 use crate::paths::with_suffix;
 
@@ -36,9 +37,29 @@ pub struct Damaged {
 }
 
 impl Damaged {
-    /// Copies the file and its log into `scratch` and opens the copy.
-    pub fn open(file: &Path, scratch: &Path) -> Result<Self, StoreError> {
-        let copy = scratch.join("salvage.db");
+    /// Every way to look at the file that may show something, best first: with what came behind a break of its log, and as
+    /// SQLite reads it. Neither has all of the other.
+    pub fn views(file: &Path, scratch: &Path) -> Result<Vec<Self>, StoreError> {
+        let length = |suffix| fs::metadata(with_suffix(file, suffix)).map_or(0, |meta| meta.len());
+        if length("") + length("-wal") < PAGE as u64 {
+            return Err(StoreError::Damaged("it is empty".into()));
+        }
+        let mut views = Vec::new();
+        if Log::read(&with_suffix(file, "-wal")).is_some_and(|log| log.commits_behind_the_break() > 0) {
+            let with_log: Preparation = |file, _| write_ahead::write_back(file);
+            views.extend(Self::open(file, scratch.join("salvage-log.db"), Some(with_log)).ok());
+        }
+        match Self::open(file, scratch.join("salvage.db"), None) {
+            Ok(view) => views.push(view),
+            Err(error) if views.is_empty() => return Err(error),
+            Err(_) => {}
+        }
+        Ok(views)
+    }
+
+    /// Copies the file and its log and opens the copy, after this was done to it.
+    fn open(file: &Path, copy: PathBuf, first: Option<Preparation>) -> Result<Self, StoreError> {
+        let scratch = copy.parent().unwrap_or(Path::new("."));
         let original = |suffix| with_suffix(file, suffix);
         for suffix in ["", "-wal"] {
             let _ = fs::remove_file(with_suffix(&copy, suffix));
@@ -48,7 +69,7 @@ impl Damaged {
         }
         let _ = fs::remove_file(with_suffix(&copy, "-shm"));
         let attempts: [Preparation; 4] = [
-            |_, _| Ok(()),
+            first.unwrap_or(|_, _| Ok(())),
             repair_header,
             |file, scratch| graft_schema(file, &Model::make(scratch, Layout::AsMade)?),
             |file, scratch| graft_schema(file, &Model::make(scratch, Layout::AsVacuumed)?),
@@ -56,7 +77,7 @@ impl Damaged {
         let mut last = StoreError::Missing;
         for prepare in attempts {
             match prepare(&copy, scratch).and_then(|()| open_leniently(&copy)) {
-                Ok(database) => return Ok(Self { database, copy }),
+                Ok(database) => return Ok(Self { database, copy: copy.clone() }),
                 Err(error) => last = error,
             }
         }

@@ -99,7 +99,7 @@ pub fn read(
         add(row.get(0)?, row.get(1)?, sums);
     }
     let sql = "SELECT count(*), coalesce(sum(data ->> 'tokens'), 0) FROM event_log
-               WHERE event_type = 'context' AND created_at >= ?1";
+               WHERE event_type = 'context' AND data ->> 'tokens' > 0 AND created_at >= ?1";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
     (statistics.contexts, statistics.context_tokens) = database.query_row(sql, [since], read)?;
     Ok(statistics)

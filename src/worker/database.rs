@@ -84,6 +84,9 @@ fn make_usable(home: &Home, seems_damaged: bool) -> Result<(), StoreError> {
         let beside = home.database_beside().display().to_string();
         tracing::info!(beside, "another program's database is in our place; ours is {beside}");
     }
+    if let Some(fault) = recovery::fault_of_log(home) {
+        return recovery::recover(home, &fault, clock::now()).map(drop);
+    }
     if !seems_damaged {
         return Ok(());
     }

@@ -76,7 +76,9 @@ async fn fail(
     message: String,
     entries: Vec<LogEntry>,
 ) -> Result<Settled, StoreError> {
-    tracing::warn!(error = message, "an event could not be compressed: {message}");
+    // What the model answered is kept with the row; a log has lines.
+    let reason = message.lines().next().unwrap_or_default();
+    tracing::warn!("an event could not be compressed: {reason}");
     let max_attempts = running.config.queue.max_attempts;
     let note = || {
         let (message, entries) = (message.clone(), entries.clone());

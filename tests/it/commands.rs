@@ -1,7 +1,8 @@
 //! Every command as people and scripts use it: without a worker, in a pipe, on a terminal, narrow or without colours; what
 //! JSON it prints, and with which code it ends.
 
-use std::process::Command;
+use std::io::Read;
+use std::process::{Command, Stdio};
 
 use serde_json::{Map, Value};
 
@@ -132,19 +133,73 @@ fn on_a_terminal_there_are_colours_unless_nobody_wants_them() {
     assert!(plain.contains("greeting"), "{plain:?}");
 }
 
+/// What a person sees of it, line by line.
+fn seen(shown: &str) -> Vec<String> {
+    let plain = regex::Regex::new("\u{1b}\\[[0-9;]*[a-zA-Z]").unwrap();
+    plain.replace_all(shown, "").lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+#[test]
+fn on_a_narrow_terminal_nothing_is_broken_by_the_terminal_but_what_has_no_spaces() {
+    let sandbox = remembered();
+    assert_eq!(
+        mem(&sandbox, &["learn", "add", "Greetings are always polite, also on Sundays"]).code,
+        Some(0)
+    );
+    let further: [&[&str]; 2] = [&["learn", "list"], &["model", "status"]];
+    for arguments in REPORTING.into_iter().map(|(arguments, _)| arguments).chain(further) {
+        for no_colour in [false, true] {
+            let Some(shown) = on_a_terminal(&sandbox, 40, arguments, no_colour) else { return };
+            assert!(!no_colour || !shown.contains('\u{1b}'), "{arguments:?}: {shown:?}");
+            for line in seen(&shown) {
+                let is_one_word = !line.trim().contains(' ');
+                assert!(line.chars().count() <= 40 || is_one_word, "{arguments:?}: {line:?} of\n{shown}");
+            }
+        }
+        let shown = on_a_terminal(&sandbox, 5, arguments, false).unwrap();
+        assert!(!shown.contains("panicked"), "{arguments:?}: {shown}");
+    }
+}
+
 #[test]
 fn a_narrow_terminal_loses_decoration_and_no_figures() {
     let sandbox = remembered();
     let Some(narrow) = on_a_terminal(&sandbox, 40, &["stats"], true) else { return };
-    let wide = on_a_terminal(&sandbox, 200, &["stats"], true).unwrap();
-    let longest = |text: &str| text.lines().map(|line| line.trim_end().chars().count()).max().unwrap();
-    assert!(longest(&narrow) < longest(&wide), "{narrow}\n{wide}");
-    assert!(narrow.contains("ratio") && narrow.contains("$0.0000 of $1.00"), "{narrow}");
-    // The doctor waits for a worker that is not there.
-    for (arguments, _) in REPORTING.into_iter().filter(|(arguments, _)| arguments[0] != "doctor") {
-        let shown = on_a_terminal(&sandbox, 20, arguments, false).unwrap();
-        assert!(!shown.contains("panicked"), "{arguments:?}: {shown}");
+    for figure in ["1 observation", "tokens in", "ratio", "$0.0000 of $1.00"] {
+        assert!(seen(&narrow).join(" ").contains(figure), "{figure}: {narrow}");
     }
+    let id = "0b93be06-0ec2-4265-baf0-5a7606842b9a";
+    sandbox.prompt(id, "A session with an id as real ones have it");
+    let sessions = seen(&on_a_terminal(&sandbox, 40, &["sessions"], true).unwrap());
+    assert!(sessions.iter().any(|line| line == id), "whole, to be copied: {sessions:?}");
+}
+
+#[test]
+fn who_waits_longer_than_a_second_is_told_what_for() {
+    let sandbox = remembered();
+    // Forgetting must wait: somebody else writes.
+    let other = sandbox.database();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let line = format!("stty cols 40; '{PROGRAM}' forget 1 --yes");
+    let mut script = sandbox.command("script");
+    script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env("SHELL", "/bin/sh");
+    script.stdin(Stdio::null()).stdout(Stdio::piped());
+    let Ok(mut child) = script.spawn() else {
+        eprintln!("SKIPPED: `script` is not installed");
+        return;
+    };
+    let (mut shown, mut some) = (String::new(), [0; 256]);
+    let mut output = child.stdout.take().unwrap();
+    while !shown.contains("forgetting …") {
+        let count = output.read(&mut some).unwrap();
+        assert!(count > 0, "it ended: {shown}");
+        shown.push_str(&String::from_utf8_lossy(&some[..count]));
+    }
+    other.execute_batch("ROLLBACK").unwrap();
+    output.read_to_string(&mut shown).unwrap();
+    assert!(child.wait().unwrap().success(), "{shown}");
+    let (_, after) = shown.rsplit_once("\r\u{1b}[K").expect("the line is wiped away");
+    assert!(after.contains("Forgotten:"), "{shown:?}");
 }
 
 #[test]

@@ -191,8 +191,10 @@ fn files_that_were_changed_since_the_last_commit_bring_their_work_forward() {
     std::fs::write(sandbox.path().join("dates.py"), "new").unwrap();
     let _worker = Worker::start(&sandbox);
     // Git may be late; then its answer serves the next session.
-    let is_first = || {
-        let (_, text) = start(&sandbox, "s", "startup").unwrap();
+    let mut sessions = 0;
+    let mut is_first = || {
+        sessions += 1;
+        let (_, text) = start(&sandbox, &format!("s{sessions}"), "startup").unwrap();
         text.find("#2 bugfix").unwrap() < text.find("#1 decision").unwrap()
     };
     let deadline = std::time::Instant::now() + PATIENCE;

@@ -170,30 +170,78 @@ fn a_file_that_was_emptied_is_restored_from_the_backup() {
     is_whole(&sandbox);
 }
 
+/// Three sessions in the file, six more in its log, and a worker that was killed. Returns the log.
+fn with_a_log(sandbox: &Sandbox) -> PathBuf {
+    remembered(sandbox, 3);
+    let mut worker = Worker::start(sandbox);
+    for number in 0..6 {
+        turn(sandbox, &format!("in-the-log-{number}"));
+    }
+    sandbox.wait_until_settled();
+    worker.kill();
+    let log = sandbox.data().join("claude-mem.db-wal");
+    assert!(fs::metadata(&log).unwrap().len() > 100_000);
+    log
+}
+
 #[test]
-fn a_log_that_was_cut_costs_what_was_behind_the_cut_and_no_more() {
+fn a_log_that_was_cut_costs_what_was_behind_the_cut_and_no_more_and_is_told() {
+    for has_index in [false, true] {
+        let sandbox = Sandbox::new();
+        let log = with_a_log(&sandbox);
+        let file = OpenOptions::new().write(true).open(&log).unwrap();
+        let frames = (file.metadata().unwrap().len() - 32) / 4120;
+        // In the middle of a page; or between two, where only the log's index knows of more.
+        file.set_len(32 + frames / 2 * 4120 + if has_index { 0 } else { 123 }).unwrap();
+        if !has_index {
+            fs::remove_file(sandbox.data().join("claude-mem.db-shm")).unwrap();
+        }
+        let (_worker, report) = recovered(&sandbox);
+        assert!(report["reason"].as_str().unwrap().starts_with("its log was cut"), "{report:#}");
+        let after = count(&sandbox, "user_prompts");
+        assert!(after > 3 && after < 9, "{after}: {report:#}");
+        assert_eq!(report["salvaged"]["user_prompts"], after, "{report:#}");
+        is_whole(&sandbox);
+        turn(&sandbox, "afterwards");
+        sandbox.wait_until_settled();
+        is_told(&sandbox);
+    }
+}
+
+#[test]
+fn a_log_that_was_cut_is_filled_from_a_backup_that_saw_more_of_it() {
     let sandbox = Sandbox::new();
     remembered(&sandbox, 3);
-    let before = count(&sandbox, "user_prompts");
     let mut worker = Worker::start(&sandbox);
     for number in 0..6 {
         turn(&sandbox, &format!("in-the-log-{number}"));
     }
     sandbox.wait_until_settled();
+    assert_eq!(mem(&sandbox, &["backup"]).code, Some(0));
     worker.kill();
-    let log = sandbox.data().join("claude-mem.db-wal");
-    let file = OpenOptions::new().write(true).open(&log).unwrap();
-    let length = file.metadata().unwrap().len();
-    assert!(length > 100_000, "{length}");
-    file.set_len(length / 2 + 123).unwrap();
-    let _ = fs::remove_file(sandbox.data().join("claude-mem.db-shm"));
-    let worker = Worker::start(&sandbox);
-    worker.wait_for_health("well", |health| health["status"] == "ok");
-    let after = count(&sandbox, "user_prompts");
-    assert!(after > before && after < before + 6, "{before} {after}");
+    let file = OpenOptions::new().write(true).open(sandbox.data().join("claude-mem.db-wal")).unwrap();
+    file.set_len(32 + 4120 / 2).unwrap();
+    let (_worker, report) = recovered(&sandbox);
+    assert_eq!((count(&sandbox, "user_prompts"), count(&sandbox, "observations")), (9, 9), "{report:#}");
+    assert_eq!(report["restored"]["observations"], 6, "{report:#}");
     is_whole(&sandbox);
-    turn(&sandbox, "afterwards");
-    sandbox.wait_until_settled();
+}
+
+#[test]
+fn what_came_behind_a_broken_page_of_the_log_is_salvaged() {
+    let sandbox = Sandbox::new();
+    let log = with_a_log(&sandbox);
+    let frames = (fs::metadata(&log).unwrap().len() - 32) / 4120;
+    overwrite(&log, 32 + frames / 4 * 4120 + 24, 4096);
+    let (_worker, report) = recovered(&sandbox);
+    assert!(report["reason"].as_str().unwrap().contains("behind the break"), "{report:#}");
+    let last = "SELECT count(*) FROM user_prompts WHERE session_id = 'in-the-log-5'";
+    assert_eq!(sandbox.get::<i64>(last), 1, "{report:#}");
+    let prompts = count(&sandbox, "user_prompts");
+    assert!(prompts >= 8, "one page holds no more than that: {prompts} {report:#}");
+    assert_eq!(report["salvaged"]["user_prompts"], prompts, "{report:#}");
+    is_whole(&sandbox);
+    is_told(&sandbox);
 }
 
 #[test]

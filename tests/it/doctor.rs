@@ -117,6 +117,26 @@ fn online_tells_a_good_key_from_a_bad_one_and_nothing_is_asked_without_it() {
 }
 
 #[test]
+fn the_round_trip_asks_no_model_that_costs_something() {
+    let home = Installed::new();
+    let endpoint = Endpoint::always(Reply::error(400, "invalid_request_error", "no"));
+    let variables = [
+        ("ANTHROPIC_API_KEY", "sk-ant-test-key"),
+        ("ANTHROPIC_BASE_URL", endpoint.url()),
+        ("CLAUDE_MEM_QUEUE_MAX_ATTEMPTS", "1"),
+    ];
+    let mut start = home.command(env!("CARGO_BIN_EXE_claude-mem"), &["start"]);
+    start.envs(variables);
+    assert_eq!(run(start, b"").code, Some(0));
+    let walked = check(&home, &[], &variables, "round trip");
+    assert_eq!(walked["state"], "good", "{walked:#}");
+    assert!(walked["found"].as_str().unwrap().contains("with --online a model"), "{walked:#}");
+    assert_eq!(endpoint.asked().len(), 0);
+    let whole = check(&home, &["--online"], &variables, "round trip");
+    is_bad(&whole, "400");
+}
+
+#[test]
 fn linger_and_disk_are_looked_at() {
     let home = Installed::new();
     home.mem(&["install", "--no-service"]);

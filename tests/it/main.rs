@@ -25,6 +25,7 @@ mod mcp;
 mod model;
 mod plugin;
 mod project_identity;
+mod real_client;
 mod recall;
 mod sandbox;
 mod service;

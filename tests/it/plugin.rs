@@ -45,8 +45,12 @@ fn the_plugins_parts_fit_together() {
     let manifest = json_file(&plugin().join(".claude-plugin/plugin.json"));
     assert_eq!(
         (&manifest["name"], &manifest["version"]),
-        (&json!("claude-mem"), &json!(env!("CARGO_PKG_VERSION")))
+        (&json!("session-memory"), &json!(env!("CARGO_PKG_VERSION")))
     );
+    let name = manifest["name"].as_str().unwrap();
+    assert!(!name.starts_with("claude"), "the client keeps such names for its maker's plugins");
+    let settings = include_str!("../../config/claude-mem.toml");
+    assert!(settings.contains(&format!("mcp__plugin_{name}_*")), "what our own tools do is not recorded");
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for place in [root, plugin().as_path()] {
         let market = json_file(&place.join(".claude-plugin/marketplace.json"));
@@ -185,7 +189,13 @@ fn the_plugins_servers_have_all_tools_between_them() {
         let mut command = sandbox.command(program);
         command.args(server["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()));
         let mut client = Client::start(command);
-        client.initialize("2025-11-25", json!({}));
+        let greeting = client.initialize("2025-11-25", json!({}));
+        // The client hands on the words of every server.
+        assert_eq!(
+            greeting["result"]["instructions"].is_string(),
+            server["alwaysLoad"] == true,
+            "{greeting}"
+        );
         let tools = client.ask("tools/list", json!({}))["result"]["tools"].clone();
         let own: Vec<String> =
             tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();

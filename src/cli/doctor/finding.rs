@@ -2,6 +2,9 @@
 
 use serde::Serialize;
 
+use crate::cli::lines;
+use crate::cli::style::harmless;
+
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -60,12 +63,13 @@ impl Finding {
             State::Fixed => "fixed",
             State::Bad => "WRONG",
         };
-        println!("{mark:<6} {:<15} {}", self.name, self.found);
+        lines::print(&format!("{mark:<6} {:<15} ", self.name), &harmless(&self.found));
+        let under = " ".repeat(23);
         if !self.why.is_empty() {
-            println!("{:23}why it matters: {}", "", self.why);
+            lines::print(&under, &format!("why it matters: {}", self.why));
         }
         if !self.repair.is_empty() {
-            println!("{:23}repair: {}", "", self.repair);
+            lines::print(&under, &format!("repair: {}", self.repair));
         }
     }
 }

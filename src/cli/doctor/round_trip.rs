@@ -17,7 +17,7 @@ use crate::cli::install::hooks::unusual_data;
 use crate::cli::install::programs::Programs;
 use crate::model::SessionId;
 use crate::store::sessions::{SessionStatus, session_status};
-use crate::store::{self, overview};
+use crate::store::{self, overview, queue_admin};
 use crate::wiring::{self, WIRING};
 
 const NAME: &str = "round trip";
@@ -125,7 +125,8 @@ impl Walk<'_> {
         loop {
             let status = self.status()?.context("the session is gone")?;
             if status.error > 0 {
-                bail!("the service failed at the event: `claude-mem queue errors` tells why");
+                let why = self.failure()?.unwrap_or_else(|| "it does not tell why".into());
+                bail!("the service failed at the event: {why}");
             }
             if status.raw + status.processing == 0 {
                 return Ok(status);
@@ -138,6 +139,15 @@ impl Walk<'_> {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Why an event of this walk failed. Told here, because the events are erased in the end.
+    fn failure(&self) -> anyhow::Result<Option<String>> {
+        let database = store::open_to_read(self.patient.home, 5000)?;
+        let mut errors = queue_admin::list(&database, &["error"], 100)?.into_iter();
+        let own = errors.find(|error| error.session_id.as_deref() == Some(self.session.as_str()));
+        let told = own.and_then(|error| error.last_error);
+        Ok(told.map(|told| told.lines().next().unwrap_or_default().to_owned()))
     }
 
     fn status(&self) -> anyhow::Result<Option<SessionStatus>> {

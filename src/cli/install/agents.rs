@@ -44,7 +44,9 @@ impl Agent {
     pub fn file(self, environment: &Environment) -> Option<PathBuf> {
         let home = environment.user_home.as_ref()?;
         Some(match self {
-            Self::Codex => home.join(".codex/config.toml"),
+            Self::Codex => {
+                environment.codex_home.clone().unwrap_or_else(|| home.join(".codex")).join("config.toml")
+            }
             Self::Gemini => home.join(".gemini/settings.json"),
             Self::Cursor => home.join(".cursor/mcp.json"),
             Self::Opencode => {

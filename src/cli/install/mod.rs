@@ -135,7 +135,11 @@ impl Installation<'_> {
         self.really(|record| running.copy_to(&directory, record).map(drop))?;
         let path = self.environment.outgoing.path.as_deref().unwrap_or_default();
         if !std::env::split_paths(path).any(|place| place == directory) {
-            self.report.note(format!("{} is not in your PATH", directory.display()));
+            let directory = directory.display();
+            let advice = format!("add it in your shell's profile (export PATH=\"{directory}:$PATH\")");
+            self.report.note(format!(
+                "{directory} is not in your PATH: {advice}, or call claude-mem by its whole path"
+            ));
         }
         Ok(there)
     }

@@ -1,5 +1,7 @@
 //! What `install` and `uninstall` tell: one line a step, and what the user should know beside.
 
+use crate::cli::lines;
+
 /// Collects lines, and says them at once.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -33,13 +35,13 @@ impl Report {
     pub fn print(&self, heading: &str) {
         println!("{heading}");
         for (part, what) in &self.steps {
-            println!("  {part:<9} {what}");
+            lines::print(&format!("  {part:<9} "), what);
         }
         for note in &self.notes {
-            println!("  {:<9} {note}", "note");
+            lines::print(&format!("  {:<9} ", "note"), note);
         }
         for problem in &self.problems {
-            println!("  {:<9} {problem}", "problem");
+            lines::print(&format!("  {:<9} ", "problem"), problem);
         }
     }
 }

@@ -1,0 +1,304 @@
+//! What SQLite's log tells about itself. SQLite reads it up to the first page that is not as it was written, and says nothing
+//! about what came behind: that may have been cut off, or be there still.
+//!
+//! The format is SQLite's (its documentation: "The Write-Ahead Log", "WAL-mode File Format").
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+use super::StoreError;
+use crate::paths::with_suffix;
+
+const LOG_HEADER: usize = 32;
+const FRAME_HEADER: usize = 24;
+/// A size of a page that makes sense.
+const PAGE_SIZES: std::ops::RangeInclusive<usize> = 512..=65_536;
+
+/// Whoever dies between writing a commit and telling of it leaves one behind that nobody has ever read; the next writer begins
+/// in its place. So many are not left in that way.
+const LEFT_BY_THE_DEAD: usize = 2;
+
+/// Longer than a page takes to be written.
+const WRITTEN: Duration = Duration::from_millis(50);
+
+/// A log as it is.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    page_size: usize,
+    salts: [u8; 8],
+    frames: Vec<Frame>,
+    /// So many of them SQLite reads.
+    readable: usize,
+    /// Bytes behind the last whole frame.
+    torn: usize,
+}
+
+/// A page that was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Frame {
+    page: u32,
+    /// The pages of the database, where this ends a commit; else 0.
+    ends_with: u32,
+    offset: u64,
+    /// Whether it is as it was written, by what stands in front of it.
+    is_good: bool,
+}
+
+impl Log {
+    /// Reads a log. None if there is none, or it tells nothing.
+    pub fn read(path: &Path) -> Option<Self> {
+        let mut file = File::open(path).ok()?;
+        let mut header = [0; LOG_HEADER];
+        file.read_exact(&mut header).ok()?;
+        let word = |at: usize| big_endian(&header, at);
+        let is_big = match word(0) {
+            0x377f_0682 => false,
+            0x377f_0683 => true,
+            _ => return None,
+        };
+        let page_size = usize::try_from(word(8)).ok().filter(|size| PAGE_SIZES.contains(size))?;
+        let mut sum = checksum((0, 0), &header[..24], is_big);
+        if sum != (word(24), word(28)) {
+            return None;
+        }
+        let mut log = Self { page_size, ..Self::default() };
+        log.salts.copy_from_slice(&header[16..24]);
+        let mut frame = vec![0; FRAME_HEADER + page_size];
+        let mut offset = LOG_HEADER as u64;
+        let mut is_whole = true;
+        loop {
+            let read = read_up_to(&mut file, &mut frame);
+            if read < frame.len() {
+                log.torn = read;
+                break;
+            }
+            // What an earlier round of the log left.
+            if frame[8..16] != log.salts {
+                break;
+            }
+            sum = checksum(checksum(sum, &frame[..8], is_big), &frame[FRAME_HEADER..], is_big);
+            let written = (big_endian(&frame, 16), big_endian(&frame, 20));
+            let is_good = sum == written;
+            is_whole &= is_good;
+            // Each sum goes on from the one before, so that what follows a bad page can be judged by what was written there.
+            sum = written;
+            log.frames.push(Frame {
+                page: big_endian(&frame, 0),
+                ends_with: big_endian(&frame, 4),
+                offset,
+                is_good,
+            });
+            if is_whole && big_endian(&frame, 4) != 0 {
+                log.readable = log.frames.len();
+            }
+            offset += frame.len() as u64;
+        }
+        Some(log)
+    }
+
+    /// Commits that are there, and that SQLite does not read because something in front of them is broken.
+    pub fn commits_behind_the_break(&self) -> usize {
+        self.frames[self.readable..].iter().filter(|frame| frame.ends_with != 0).count()
+    }
+
+    /// Why this log is not what was written, if that can be told. `known` is how many pages its readers knew to be committed.
+    fn fault(&self, known: Option<usize>) -> Option<String> {
+        let behind = self.commits_behind_the_break();
+        let is_read = known.is_some_and(|known| known <= self.readable);
+        if behind >= if is_read { LEFT_BY_THE_DEAD } else { 1 } {
+            return Some(format!("its log is broken: {behind} commits came behind the break"));
+        }
+        if is_read {
+            return None;
+        }
+        if let Some(known) = known {
+            let missing = known - self.readable;
+            return Some(format!("its log was cut: {missing} of {known} pages are missing"));
+        }
+        // Whoever dies while writing leaves the head of a frame, or nothing.
+        let is_cut = self.torn > 0 && self.torn != FRAME_HEADER;
+        is_cut.then(|| "its log was cut in the middle of a page".into())
+    }
+}
+
+/// What is wrong with the log of this database, if something is.
+pub fn fault(database: &Path) -> Option<String> {
+    let (log, fault) = look(database)?;
+    // What somebody is just writing is not a fault.
+    std::thread::sleep(WRITTEN);
+    look(database).filter(|(again, _)| *again == log).map(|_| fault)
+}
+
+fn look(database: &Path) -> Option<(Log, String)> {
+    // First what readers knew: whoever writes meanwhile makes the log longer.
+    let index = fs::read(with_suffix(database, "-shm")).unwrap_or_default();
+    let log = Log::read(&with_suffix(database, "-wal"))?;
+    let fault = log.fault(pages_known(&index, log.salts))?;
+    Some((log, fault))
+}
+
+/// How many pages of this log its index knew to be committed.
+fn pages_known(index: &[u8], salts: [u8; 8]) -> Option<usize> {
+    const COPY: usize = 48;
+    let (first, second) = (index.get(..COPY)?, index.get(COPY..2 * COPY)?);
+    if first != second || first[32..40] != salts {
+        return None;
+    }
+    let count = u32::from_ne_bytes(first[16..20].try_into().ok()?);
+    usize::try_from(count).ok()
+}
+
+/// Writes every good page of the log, up to its last commit, into the database file, and removes the log. What came behind a
+/// break is then there; what was in the broken pages is as it was before.
+pub fn write_back(database: &Path) -> Result<(), StoreError> {
+    let path = with_suffix(database, "-wal");
+    let Some(log) = Log::read(&path) else { return Ok(()) };
+    let last = log.frames.iter().rposition(|frame| frame.ends_with != 0);
+    if let Some(last) = last {
+        let (from, to) = (File::open(&path)?, OpenOptions::new().write(true).open(database)?);
+        let mut page = vec![0; log.page_size];
+        for frame in log.frames[..=last].iter().filter(|frame| frame.is_good && frame.page > 0) {
+            from.read_exact_at(&mut page, frame.offset + FRAME_HEADER as u64)?;
+            to.write_all_at(&page, u64::from(frame.page - 1) * log.page_size as u64)?;
+        }
+        to.set_len(u64::from(log.frames[last].ends_with) * log.page_size as u64)?;
+    }
+    Ok(fs::remove_file(path)?)
+}
+
+fn read_up_to(file: &mut File, buffer: &mut [u8]) -> usize {
+    let mut read = 0;
+    while let Ok(count @ 1..) = file.read(&mut buffer[read..]) {
+        read += count;
+    }
+    read
+}
+
+fn big_endian(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes).unwrap_or_default()
+}
+
+/// SQLite's sum over pairs of words, going on from an earlier one.
+fn checksum((mut first, mut second): (u32, u32), bytes: &[u8], is_big: bool) -> (u32, u32) {
+    let word = |bytes: [u8; 4]| if is_big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
+    for pair in bytes.chunks_exact(8) {
+        let (one, other) = ([pair[0], pair[1], pair[2], pair[3]], [pair[4], pair[5], pair[6], pair[7]]);
+        first = first.wrapping_add(word(one)).wrapping_add(second);
+        second = second.wrapping_add(word(other)).wrapping_add(first);
+    }
+    (first, second)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    /// A database whose rows 1 to `rows` are in its log, a commit each; copied while it is open, as a crash leaves it.
+    fn crashed(scratch: &Path, rows: i64) -> std::path::PathBuf {
+        let (live, file) = (scratch.join("live.db"), scratch.join("crashed.db"));
+        let database = Connection::open(&live).unwrap();
+        database.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).unwrap();
+        database.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, text TEXT)").unwrap();
+        for row in 1..=rows {
+            database.execute("INSERT INTO t VALUES (?1, ?2)", (row, "x".repeat(3000))).unwrap();
+        }
+        for suffix in ["", "-wal", "-shm"] {
+            fs::copy(with_suffix(&live, suffix), with_suffix(&file, suffix)).unwrap();
+        }
+        file
+    }
+
+    /// The rows that can be read, one by one.
+    fn rows(file: &Path) -> Vec<i64> {
+        let database = Connection::open(file).unwrap();
+        let is_there = |id: &i64| {
+            database
+                .query_row("SELECT text FROM t WHERE id = ?1", [id], |row| row.get::<_, String>(0))
+                .is_ok()
+        };
+        (1..=20).filter(is_there).collect()
+    }
+
+    fn cut(file: &Path, to: impl Fn(u64) -> u64) {
+        let log = OpenOptions::new().write(true).open(with_suffix(file, "-wal")).unwrap();
+        log.set_len(to(log.metadata().unwrap().len())).unwrap();
+    }
+
+    #[test]
+    fn a_log_that_a_crash_left_has_no_fault_and_all_of_it_is_read() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = crashed(scratch.path(), 20);
+        assert_eq!(fault(&file), None);
+        let log = Log::read(&with_suffix(&file, "-wal")).unwrap();
+        assert_eq!((log.readable, log.commits_behind_the_break()), (log.frames.len(), 0));
+        // Somebody died while writing a frame.
+        cut(&file, |length| length + FRAME_HEADER as u64);
+        assert_eq!(fault(&file), None);
+        assert_eq!(rows(&file).len(), 20);
+    }
+
+    #[test]
+    fn a_cut_is_noticed_by_its_torn_end_or_by_what_readers_knew() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = crashed(scratch.path(), 20);
+        cut(&file, |length| length - 1000);
+        fs::remove_file(with_suffix(&file, "-shm")).unwrap();
+        assert_eq!(fault(&file).as_deref(), Some("its log was cut in the middle of a page"));
+        let scratch = tempfile::tempdir().unwrap();
+        let file = crashed(scratch.path(), 20);
+        let frames = Log::read(&with_suffix(&file, "-wal")).unwrap().frames.len();
+        cut(&file, |length| length - 3 * 4120);
+        let told = format!("its log was cut: 3 of {frames} pages are missing");
+        assert_eq!(fault(&file), Some(told));
+    }
+
+    #[test]
+    fn a_commit_that_nobody_was_told_of_is_no_fault() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = crashed(scratch.path(), 20);
+        let wal = with_suffix(&file, "-wal");
+        // As it is after a writer died before it told of its commit, and the next one wrote a shorter one in its place.
+        let log = Log::read(&wal).unwrap();
+        let commits: Vec<usize> = (0..log.frames.len()).filter(|at| log.frames[*at].ends_with != 0).collect();
+        let broken = log.frames[commits[commits.len() - 2] + 1];
+        let bytes = OpenOptions::new().write(true).open(&wal).unwrap();
+        bytes.write_all_at(&[0xa5; 8], broken.offset + FRAME_HEADER as u64).unwrap();
+        let mut index = fs::read(with_suffix(&file, "-shm")).unwrap();
+        let known = u32::try_from(commits[commits.len() - 2] + 1).unwrap().to_ne_bytes();
+        index[16..20].copy_from_slice(&known);
+        index[64..68].copy_from_slice(&known);
+        fs::write(with_suffix(&file, "-shm"), index).unwrap();
+        assert_eq!(Log::read(&wal).unwrap().commits_behind_the_break(), 1);
+        assert_eq!(fault(&file), None);
+    }
+
+    #[test]
+    fn what_came_behind_a_broken_page_is_counted_and_can_be_had() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = crashed(scratch.path(), 20);
+        let wal = with_suffix(&file, "-wal");
+        let log = Log::read(&wal).unwrap();
+        let broken = log.frames[log.frames.len() / 2];
+        let bytes = OpenOptions::new().write(true).open(&wal).unwrap();
+        bytes.write_all_at(&[0xa5; 500], broken.offset + FRAME_HEADER as u64 + 100).unwrap();
+        let read_by_sqlite = {
+            let other = scratch.path().join("other.db");
+            fs::copy(&file, &other).unwrap();
+            fs::copy(&wal, with_suffix(&other, "-wal")).unwrap();
+            rows(&other)
+        };
+        let behind = Log::read(&wal).unwrap().commits_behind_the_break();
+        assert!(
+            behind >= 20 - read_by_sqlite.len() && read_by_sqlite.len() < 20,
+            "{behind} {read_by_sqlite:?}"
+        );
+        write_back(&file).unwrap();
+        let had = rows(&file);
+        assert!(had.contains(&20) && had.len() >= 19, "{had:?}");
+    }
+}
