@@ -8,6 +8,7 @@ use crate::client;
 use crate::config::Config;
 use crate::paths::Home;
 use crate::store::{self, StoreError};
+use crate::worker::memory;
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,6 +124,12 @@ fn is_unknown_route(answer: &Value) -> bool {
 
 /// No statement runs on the thread that answers.
 async fn blocking(work: impl FnOnce() -> Result<Value, Trouble> + Send + 'static) -> Result<Value, Trouble> {
+    let work = move || {
+        let answer = work();
+        // A search's lists are large, and the next one may be hours away.
+        memory::give_back();
+        answer
+    };
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|_| {
         Err(Trouble::Told("this went wrong inside; `claude-mem doctor` may know why".into()))

@@ -53,8 +53,8 @@ pub struct Candidates {
     pub corrections: Vec<(String, String)>,
 }
 
-/// A clue in more rows than this is read only to its newest rows, and only where no rarer clue was asked.
-const LONG_LIST: usize = 20_000;
+/// A clue in more rows than this decides only where no rarer clue was asked, and then by its newest rows.
+const LONG_LIST: usize = 5_000;
 /// Rows in question at a time; later, more common clues only lift those.
 const MOST_ROWS: usize = 40_000;
 /// A title says more than a passage, already here.
@@ -89,7 +89,7 @@ pub fn candidates(
     if order.is_empty() {
         order = (0..lists.len()).filter(|at| !lists[*at].is_empty() && !is_long(&lists[*at])).collect();
     }
-    let required = required(database, scope, query, longest)?;
+    let required = required(database, scope, query, if all_rows { usize::MAX } else { MOST_ROWS })?;
     let places = if order.is_empty() && required.is_none() {
         newest_with(database, scope, query, &lists, settings)?
     } else {
@@ -169,7 +169,8 @@ fn required(
     Ok(Some(list.into_iter().collect()))
 }
 
-/// Only common words were asked for: what has all of them, in titles first, then any of them, the newest of each.
+/// Only common words were asked for: what has all of them, then any of them, the newest of each; of a single word its titles
+/// first.
 fn newest_with(
     database: &Connection,
     scope: &Scope,
@@ -187,12 +188,24 @@ fn newest_with(
     if there.is_empty() {
         return Ok(Vec::new());
     }
-    let all = there.join(" AND ");
+    let first = if let [only] = there[..] { format!("head : {only}") } else { there.join(" AND ") };
+    let mut ranges = Vec::new();
+    for range in newest_ranges(scope) {
+        if !index::newest(database, range, 1)?.is_empty() {
+            ranges.push(range);
+        }
+    }
     let mut places = Vec::new();
-    for expression in [format!("head : ({all})"), all, there.join(" OR ")] {
+    for expression in [first, there.join(" OR ")] {
         let mut step = Vec::new();
-        for range in newest_ranges(scope) {
-            step.extend(index::matching(database, &expression, range, Order::NewestFirst, settings.depth())?);
+        for range in &ranges {
+            step.extend(index::matching(
+                database,
+                &expression,
+                *range,
+                Order::NewestFirst,
+                settings.depth(),
+            )?);
         }
         step.sort_by_key(|place| std::cmp::Reverse(place.id()));
         step.retain(|place| !places.contains(place));

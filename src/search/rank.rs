@@ -46,6 +46,8 @@ const MOST_PENDING: u32 = 500;
 const WITH_NEIGHBOURS: usize = 30;
 /// Where filters drop rows, so many times more are looked at for their meaning.
 const BEFORE_FILTERS: usize = 20;
+/// How soon words are not trusted any more: a hit with half of what was asked counts for about a third.
+const DISTRUST: f64 = 1.5;
 /// How far neighbours reach, to each side.
 const REACH: u32 = 2;
 
@@ -306,7 +308,8 @@ impl<'a> Search<'a> {
         let most = found.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
         let weight = if most > least { self.settings.meaning_weight.min(1.0) } else { 0.0 };
         let best = entries.iter().map(|entry| entry.parts.words + entry.parts.neighbours).fold(0.0, f64::max);
-        let trust = if weight > 0.0 && possible > 0.0 { (best / possible).min(1.0) } else { 1.0 };
+        let trust =
+            if weight > 0.0 && possible > 0.0 { (best / possible).min(1.0).powf(DISTRUST) } else { 1.0 };
         for (entry, likeness) in entries.iter_mut().zip(found) {
             entry.parts.trust = trust;
             entry.parts.meaning =

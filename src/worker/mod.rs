@@ -15,7 +15,7 @@ mod http;
 mod launchd;
 mod learning;
 pub mod lock;
-mod memory;
+pub(crate) mod memory;
 mod mind;
 mod observe;
 mod processor;

@@ -7,6 +7,7 @@ use rten::{Model, RunOptions, ThreadPool};
 use rten_tensor::NdTensor;
 use rten_tensor::prelude::*;
 
+use super::glossary::Glossary;
 use super::wordpiece::WordPiece;
 use super::{Embedder, MeaningError, Pace, Vector};
 
@@ -26,6 +27,7 @@ const MOST_VOCABULARY_BYTES: usize = 1 << 20;
 pub struct MiniLm {
     model: Model,
     tokens: WordPiece,
+    glossary: Glossary,
     // One thread each: a query takes a few milliseconds, and what runs in the background should not take the machine.
     at_once: OnceLock<Arc<ThreadPool>>,
     in_the_background: OnceLock<Arc<ThreadPool>>,
@@ -38,7 +40,13 @@ impl MiniLm {
             std::fs::read(file).map_err(|source| MeaningError::File { path: file.to_owned(), source })?;
         let model = Model::load(bytes).map_err(|error| MeaningError::Model(error.to_string()))?;
         let tokens = vocabulary().ok_or_else(|| MeaningError::Model("it has no vocabulary".into()))?;
-        Ok(Self { model, tokens, at_once: OnceLock::new(), in_the_background: OnceLock::new() })
+        Ok(Self {
+            model,
+            tokens,
+            glossary: Glossary::new(),
+            at_once: OnceLock::new(),
+            in_the_background: OnceLock::new(),
+        })
     }
 
     fn threads(&self, pace: Pace) -> Arc<ThreadPool> {
@@ -100,7 +108,13 @@ impl Embedder for MiniLm {
     }
 
     fn embed(&self, text: &str, pace: Pace) -> Result<Vector, MeaningError> {
-        let ids = self.tokens.encode(text, MOST_TOKENS);
+        // First, so that a long text does not cut it off.
+        let english = self.glossary.in_english(text);
+        let ids = if english.is_empty() {
+            self.tokens.encode(text, MOST_TOKENS)
+        } else {
+            self.tokens.encode(&format!("{english}. {text}"), MOST_TOKENS)
+        };
         let values = self.run(ids, pace).map_err(|error| MeaningError::Model(error.to_string()))?;
         if values.len() != DIMENSION {
             return Err(MeaningError::Model(format!(

@@ -1,6 +1,7 @@
 //! Finding by meaning: a model in this process turns a text into a direction, and texts that mean the same point the same
 //! way. Without a model search works by words alone.
 
+mod glossary;
 mod minilm;
 pub mod package;
 mod vector;
