@@ -22,12 +22,14 @@ mod llm;
 mod mcp;
 mod model;
 mod plugin;
+mod power_loss;
 mod project_identity;
 mod recall;
 mod sandbox;
 mod service;
 #[cfg(target_os = "linux")]
 mod systemd;
+mod threats;
 mod worker_clients;
 mod worker_context;
 mod worker_life;

@@ -1,0 +1,3 @@
+//! What several targets need.
+
+pub mod importing;
