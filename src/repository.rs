@@ -136,16 +136,20 @@ const HARMLESS: [(&str, &str); 7] = [
     ("protocol.allow", "never"),
 ];
 
-/// What git must not take from the repository that it looks at: the above, and the filters that it defines, which have no
-/// switch of their own and are run on every file whose time has changed.
+/// What git must not take from the repository that it looks at, as `key=value`.
 struct Settings(Vec<String>);
 
 impl Settings {
-    /// None if the repository names a filter so that it cannot be switched off: nothing is asked of it.
-    fn of(root: &Path) -> Option<Self> {
-        let mut settings = Self(HARMLESS.map(|(key, value)| format!("{key}={value}")).into());
+    fn harmless() -> Self {
+        Self(HARMLESS.map(|(key, value)| format!("{key}={value}")).into())
+    }
+
+    /// The same without the filters that the repository defines: they have no switch of their own, and are run on every file
+    /// whose time has changed. None if there is one that cannot be switched off: by its name, or because they are too many.
+    fn without_filters(mut self, root: &Path) -> Option<Self> {
         let names = ["config", "--null", "--name-only", "--get-regexp", "^filter\\."];
-        let keys = answer_of(git(root, &settings, &names));
+        let Printed { bytes, is_whole: true } = Printed::by(git(root, &self, &names)) else { return None };
+        let keys = String::from_utf8(bytes).ok()?;
         let mut filters: Vec<&str> =
             keys.split('\0').filter_map(|key| key.rsplit_once('.').map(|(filter, _)| filter)).collect();
         filters.sort_unstable();
@@ -155,9 +159,9 @@ impl Settings {
                 return None;
             }
             let off = ["clean=", "smudge=", "process=", "required=false"];
-            settings.0.extend(off.map(|setting| format!("{filter}.{setting}")));
+            self.0.extend(off.map(|setting| format!("{filter}.{setting}")));
         }
-        Some(settings)
+        Some(self)
     }
 }
 
@@ -171,10 +175,11 @@ fn ask(root: &Path, known: Option<Situation>) -> Situation {
         "--no-renames",
         "--ignore-submodules=all",
     ];
-    let Some(settings) = Settings::of(root) else { return Situation::default() };
-    let status = git(root, &settings, &status);
     let log = ["log", "-n", COMMITS, "--format=%x00%s", "--name-only", "--no-renames", "--no-ext-diff"];
-    let log = known.is_none().then(|| git(root, &settings, &log)).flatten();
+    let harmless = Settings::harmless();
+    // It compares no files, and so needs no filters.
+    let log = known.is_none().then(|| git(root, &harmless, &log)).flatten();
+    let status = harmless.without_filters(root).and_then(|settings| git(root, &settings, &status));
     let changed_files = changed(&answer_of(status));
     // The branch is read from a file, by whoever needs it.
     match known {
@@ -207,23 +212,35 @@ fn git(root: &Path, settings: &Settings, arguments: &[&str]) -> Option<Child> {
         .ok()
 }
 
-/// What a child prints; it is ended if it takes too long or prints too much.
-fn answer_of(child: Option<Child>) -> String {
-    let Some(mut child) = child else { return String::new() };
-    let Some(stdout) = child.stdout.take() else { return String::new() };
-    let (read, reading) = mpsc::channel();
-    let reader = std::thread::Builder::new().name("git output".into()).spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = stdout.take(MOST_BYTES).read_to_end(&mut bytes);
-        let _ = read.send(bytes);
-    });
-    let bytes = reader.ok().and_then(|_| reading.recv_timeout(PATIENCE).ok());
-    let is_complete = bytes.as_ref().is_some_and(|bytes| (bytes.len() as u64) < MOST_BYTES);
-    if !is_complete {
-        let _ = child.kill();
+/// What a child printed; it is ended if it takes too long or prints too much.
+#[derive(Default)]
+struct Printed {
+    bytes: Vec<u8>,
+    is_whole: bool,
+}
+
+impl Printed {
+    fn by(child: Option<Child>) -> Self {
+        let Some(mut child) = child else { return Self::default() };
+        let Some(stdout) = child.stdout.take() else { return Self::default() };
+        let (read, reading) = mpsc::channel();
+        let reader = std::thread::Builder::new().name("git output".into()).spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = stdout.take(MOST_BYTES).read_to_end(&mut bytes);
+            let _ = read.send(bytes);
+        });
+        let bytes = reader.ok().and_then(|_| reading.recv_timeout(PATIENCE).ok());
+        let is_whole = bytes.as_ref().is_some_and(|bytes| (bytes.len() as u64) < MOST_BYTES);
+        if !is_whole {
+            let _ = child.kill();
+        }
+        let _ = child.wait();
+        Self { bytes: bytes.unwrap_or_default(), is_whole }
     }
-    let _ = child.wait();
-    String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
+}
+
+fn answer_of(child: Option<Child>) -> String {
+    String::from_utf8_lossy(&Printed::by(child).bytes).into_owned()
 }
 
 /// The paths of `git status -z`: two letters, a blank, a path.

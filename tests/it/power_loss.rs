@@ -22,7 +22,7 @@ use disk::{Chance, Disk, Step};
 use recording::Recording;
 
 /// So many cuts each.
-const CUTS: usize = 200;
+const CUTS: usize = 150;
 /// After each of so many of them a real worker goes on.
 const WORKERS: usize = 5;
 
@@ -102,9 +102,12 @@ fn marks(steps: &[Step]) -> Vec<String> {
 
 /// The marks before the last sync of the log.
 fn synced(steps: &[Step]) -> Vec<String> {
-    let is_sync = |step: &Step| matches!(step, Step::SyncBegan { path, .. } if path.to_string_lossy().ends_with("-wal"));
-    let end = steps.iter().rposition(is_sync).unwrap_or_default();
+    let end = steps.iter().rposition(is_sync_of_the_log).unwrap_or_default();
     marks(&steps[..end])
+}
+
+fn is_sync_of_the_log(step: &Step) -> bool {
+    matches!(step, Step::SyncBegan { path, .. } if path.to_string_lossy().ends_with("-wal"))
 }
 
 /// Cuts the power again and again. `safe` tells which events must be there after these steps.
@@ -173,7 +176,7 @@ fn tool(recording: &Recording, id: &str, bytes: usize) {
 fn hooks_alone(recording: &Recording) {
     for number in 0..12 {
         prompt(recording, &format!("p{number}"));
-        tool(recording, &format!("t{number}"), if number % 3 == 0 { 400_000 } else { 2_000 });
+        tool(recording, &format!("t{number}"), if number % 3 == 0 { 300_000 } else { 2_000 });
     }
 }
 
@@ -255,7 +258,7 @@ fn a_living_worker_has_every_event_on_the_disk_a_moment_later() {
     let mut worker = Worker::spawn(recording.watched(sandbox.worker_command()), sandbox);
     worker.wait_until_it_answers();
     for number in 0..3 {
-        let text = format!("p{number}");
+        let text = format!("a prompt like no other {number}");
         prompt(&recording, &text);
         let deadline = std::time::Instant::now() + crate::service::PATIENCE;
         while !is_written_and_synced(&recording.steps(), &text) {

@@ -9,8 +9,8 @@ use crate::service::{PATIENCE, Worker};
 
 #[test]
 fn a_flood_of_events_does_not_fill_the_disk_and_leaves_others_alone() {
-    const MAX_MB: u64 = 6;
-    const EVENTS: usize = 4_000;
+    const MAX_MB: u64 = 3;
+    const EVENTS: usize = 1_200;
     let sandbox = Sandbox::new();
     // Nothing is settled meanwhile: all of it waits.
     sandbox.configure(&format!("[retention]\nmax_mb = {MAX_MB}\n[batch]\nmax_size = 1000000\n"));

@@ -82,17 +82,21 @@ fn asking_git_about_a_strangers_repository_runs_nothing_of_it() {
 
 #[test]
 fn a_repository_with_a_filter_that_cannot_be_switched_off_is_not_asked() {
-    let scratch = tempfile::tempdir().unwrap();
-    let (root, trace) = booby_trapped(scratch.path());
-    git(&root, &["config", "core.fsmonitor", "false"]);
-    let config = fs::read_to_string(root.join(".git/config")).unwrap();
-    let trap = scratch.path().join("trap.sh");
-    fs::write(root.join(".git/config"), format!("{config}[filter \"a=b\"]\n\tclean = {}\n", trap.display()))
-        .unwrap();
-    fs::write(root.join(".git/info/attributes"), "*.rs filter=a=b\n").unwrap();
-    let seen = Arc::new(Repositories::default()).look(&root, PATIENCE);
-    assert_eq!(fs::read_to_string(&trace).unwrap_or_default(), "");
-    assert!(seen.changed_files.is_empty());
+    let many: String =
+        (0..40_000).map(|number| format!("[filter \"f{number}\"]\n\tclean = true\n")).collect();
+    for (name, before) in [(&b"a=b"[..], ""), (b"\xff", ""), (b"zz", &many)] {
+        let scratch = tempfile::tempdir().unwrap();
+        let (root, trace) = booby_trapped(scratch.path());
+        let trap = scratch.path().join("trap.sh");
+        let mut config = fs::read(root.join(".git/config")).unwrap();
+        config.extend([before.as_bytes(), b"[filter \"", name, b"\"]\n\tclean = "].concat());
+        config.extend(trap.to_str().unwrap().bytes());
+        fs::write(root.join(".git/config"), config).unwrap();
+        fs::write(root.join(".git/info/attributes"), [b"*.rs filter=", name, b"\n"].concat()).unwrap();
+        let seen = Arc::new(Repositories::default()).look(&root, PATIENCE);
+        assert_eq!(fs::read_to_string(&trace).unwrap_or_default(), "", "{name:?}");
+        assert!(seen.changed_files.is_empty(), "{name:?}");
+    }
 }
 
 /// Fails instead of hanging.
