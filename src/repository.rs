@@ -195,8 +195,12 @@ fn ask(root: &Path, known: Option<Situation>) -> Situation {
 /// missing.
 fn git(root: &Path, settings: &Settings, arguments: &[&str]) -> Option<Child> {
     let mut command = Command::new("git");
-    FOREIGN.iter().for_each(|name| drop(command.env_remove(name)));
-    settings.0.iter().for_each(|setting| drop(command.args(["-c", setting])));
+    for name in FOREIGN {
+        command.env_remove(name);
+    }
+    for setting in &settings.0 {
+        command.args(["-c", setting]);
+    }
     command
         .args(["--no-pager", "--no-optional-locks"])
         .args(arguments)

@@ -1,4 +1,5 @@
-//! Imports a file twice into a fresh memory, by the command that people use.
+//! No file makes `claude-mem import` panic, breaks the database, is changed, or adds something when it is imported a second time:
+//! exports, and databases of ours or of the TypeScript program, whole or damaged.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,8 +22,16 @@ static EMPTY: LazyLock<Vec<u8>> = LazyLock::new(|| {
     fs::read(home.usual_database()).unwrap()
 });
 
+/// Panics if it is not so for an export of these lines.
+pub fn check_export(lines: &[u8]) {
+    // Without this first line nothing is read at all; chance would spend its life on finding it.
+    let mut file = b"{\"format\":\"claude-mem-export\",\"schema\":1,\"rows\":1}\n".to_vec();
+    file.extend_from_slice(lines);
+    check(&file);
+}
+
 /// Imports the file, looks at what came of it, and imports it again, which must add nothing.
-pub fn twice(file: &[u8]) {
+pub fn check(file: &[u8]) {
     let scratch = tempfile::tempdir().unwrap();
     let home = Home::at(scratch.path().join("mem"));
     home.prepare().unwrap();
@@ -50,8 +59,7 @@ fn whole(home: &Home) -> Vec<(String, i64)> {
     let database = Connection::open(home.usual_database()).unwrap();
     let check: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(check, "ok");
-    let dangling: Option<String> =
-        database.query_row("PRAGMA foreign_key_check", [], |row| row.get(0)).ok();
+    let dangling: Option<String> = database.query_row("PRAGMA foreign_key_check", [], |row| row.get(0)).ok();
     assert_eq!(dangling, None, "a row refers to nothing");
     claude_mem::store::tables::TABLES
         .iter()

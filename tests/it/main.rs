@@ -21,6 +21,7 @@ mod learnings;
 mod llm;
 mod mcp;
 mod model;
+mod nonsense;
 mod plugin;
 mod power_loss;
 mod project_identity;

@@ -115,8 +115,25 @@ fn cut_everywhere(recording: &Recording, steps: &[Step], safe: impl Fn(&[Step]) 
     let data = recording.sandbox.data();
     let order = marks(steps);
     let mut lost_something = 0;
-    let mut cuts: Vec<(usize, usize)> =
-        (0..CUTS).map(|number| (1 + Chance(number as u64).below(steps.len()), number)).collect();
+    // A third of them anywhere, a third where something is made safe, and a third where something is let go.
+    let at = |is_such: fn(&Step) -> bool| -> Vec<usize> {
+        (1..=steps.len()).filter(|at| is_such(&steps[at - 1])).collect()
+    };
+    let made_safe =
+        at(|step| matches!(step, Step::SyncBegan { .. } | Step::SyncEnded { .. } | Step::Marked(_)));
+    let let_go = at(|step| matches!(step, Step::Removed { .. } | Step::Renamed { .. }));
+    let place = |number: usize| {
+        let mut chance = Chance(!(number as u64));
+        let near = |places: &[usize], chance: &mut Chance| {
+            (places[chance.below(places.len())] + chance.below(4)).min(steps.len())
+        };
+        match number % 3 {
+            0 => 1 + chance.below(steps.len()),
+            1 => near(&made_safe, &mut chance),
+            _ => near(&let_go, &mut chance),
+        }
+    };
+    let mut cuts: Vec<(usize, usize)> = (0..CUTS).map(|number| (place(number), number)).collect();
     cuts.sort_unstable();
     let (mut disk, mut written) = (Disk::default(), 0);
     for (at, number) in cuts {

@@ -166,8 +166,9 @@ impl Disk {
             [Fate::Nothing, Fate::Everything, Fate::Beginning, Fate::Anything, Fate::Anything];
         let fate = FATES[chance.below(FATES.len())];
         let mut names = self.safe.clone();
-        // Names are kept in the order in which they were given, by every file system with a journal.
-        let kept = match fate {
+        // Names are kept in the order in which they were given, by every file system with a journal, and whatever becomes of
+        // the files.
+        let kept = match FATES[chance.below(FATES.len())] {
             Fate::Nothing => 0,
             Fate::Everything => self.pending.len(),
             Fate::Beginning | Fate::Anything => chance.below(self.pending.len() + 1),

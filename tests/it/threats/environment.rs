@@ -28,7 +28,7 @@ fn git_is_asked_about_the_project_and_not_about_what_the_environment_names() {
         "GIT_EXEC_PATH",
         "GIT_TRACE",
     ];
-    foreign.iter().for_each(|name| drop(context.env(name, "/elsewhere")));
+    context.envs(foreign.map(|name| (name, "/elsewhere")));
     context.args(["context"]).current_dir(sandbox.path().join("project")).env("PATH", &programs);
     let told = run(context, b"");
     assert_eq!(told.code, Some(0), "{told:?}");
