@@ -43,6 +43,25 @@ check: ## Format, lints and documentation
 test: check ## Everything that must hold
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then $(CARGO) nextest run --locked --profile full; else $(CARGO) test --locked; fi
 
+# Each target for so long, from its seeds and from what earlier runs found (fuzz/corpus).
+SECONDS ?= 60
+FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+ONLY_FUZZ ?= $(FUZZ_TARGETS)
+
+.PHONY: fuzz
+fuzz: ## Feed every parser with nonsense, SECONDS=60 each (needs cargo-fuzz and a nightly toolchain)
+	@if ! $(CARGO) fuzz --version >/dev/null 2>&1; then \
+	  echo "skipped: cargo-fuzz is not installed (cargo install cargo-fuzz)"; exit 0; fi; \
+	if ! $(CARGO) +nightly --version >/dev/null 2>&1; then \
+	  echo "skipped: sanitizers need a nightly toolchain (rustup toolchain install nightly)"; exit 0; fi; \
+	for target in $(ONLY_FUZZ); do \
+	  echo "$$target:"; mkdir -p fuzz/corpus/$$target; \
+	  $(CARGO) +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
+	    -max_total_time=$(SECONDS) -max_len=65536 -close_fd_mask=3 -print_final_stats=1 > target/fuzz-$$target.log 2>&1 \
+	    || { tail -n 40 target/fuzz-$$target.log; echo "$$target: found something; see target/fuzz-$$target.log"; exit 1; }; \
+	  grep -E 'number_of_executed_units|average_exec_per_sec|peak_rss_mb' target/fuzz-$$target.log; \
+	done
+
 .PHONY: test-systemd
 test-systemd: ## Only the service on a real systemd (as root; says why where it cannot)
 	@$(CARGO) test --locked --test it systemd:: -- --nocapture
@@ -110,6 +129,7 @@ dist-tree: dist-build
 	@for shell in bash zsh fish; do $(BIN)/claude-mem completions $$shell > $(TREE)/completions/claude-mem.$$shell; done
 	@cp -R packaging config $(TREE)/
 	@cp README.md CHANGELOG.md SECURITY.md LICENSE LICENSE-MIT LICENSE-APACHE $(TREE)/
+	@mkdir -p $(TREE)/docs && cp docs/threat-model.md $(TREE)/docs/
 
 # Where a release is published. Nothing is assumed: without it, the formula takes the source tarball from this disk.
 REPOSITORY ?=

@@ -16,7 +16,7 @@ pub use environment::Environment;
 pub use outgoing::{Outgoing, Proxies, Secret};
 pub use settings::{
     Anthropic, Backup, Batch, Capture, ClaudeCli, Compress, Config, Context, Cost, Hook, OpenAi, Price,
-    Provider, Queue, Retention, Search, Verbosity, Worker,
+    Provider, Queue, Retention, Search, Synchronous, Verbosity, Worker,
 };
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Where things lie in the data directory. Knows names and permissions, not contents.
 
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -14,6 +14,9 @@ pub enum HomeError {
     /// Neither `CLAUDE_MEM_HOME` nor a home directory is known.
     #[error("no home directory is known: set HOME or CLAUDE_MEM_HOME")]
     Unknown,
+    /// It would be another one in every directory, and inside of projects.
+    #[error("CLAUDE_MEM_HOME is {0}, which is not absolute: name a directory from / on")]
+    Relative(PathBuf),
     /// It belongs to somebody else, who could read or replace what is in it.
     #[error(
         "{path} belongs to user {owner}, not to you (user {me}): set CLAUDE_MEM_HOME to a directory of your own"
@@ -43,11 +46,11 @@ impl Home {
     /// The data directory for these two environment values; an empty value counts as absent.
     pub fn locate(mem_home: Option<PathBuf>, user_home: Option<PathBuf>) -> Result<Self, HomeError> {
         let given = |path: &PathBuf| !path.as_os_str().is_empty();
-        mem_home
+        let home = mem_home
             .filter(given)
             .or_else(|| user_home.filter(given).map(|home| home.join(".claude-mem")))
-            .map(Self)
-            .ok_or(HomeError::Unknown)
+            .ok_or(HomeError::Unknown)?;
+        if home.is_absolute() { Ok(Self(home)) } else { Err(HomeError::Relative(home)) }
     }
 
     /// A data directory at exactly this path.
@@ -194,6 +197,13 @@ impl Home {
     }
 }
 
+/// Opens a file that lies where strangers may put things. A pipe or a device is refused, and not waited for.
+pub fn open_plain(path: &Path) -> io::Result<fs::File> {
+    const DO_NOT_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.union(rustix::fs::OFlags::NOCTTY).bits() as i32;
+    let file = fs::OpenOptions::new().read(true).custom_flags(DO_NOT_WAIT).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
 /// The path with this behind its name: how SQLite names the files beside a database.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -203,7 +213,14 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 /// Makes a directory, and its parents, that only its owner can enter. One that is there already is fine.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    let parents: Vec<&Path> =
+        path.ancestors().take_while(|place| !place.is_dir()).filter_map(Path::parent).collect();
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    // Or a power cut takes the directory, with all that was synced in it. Not every file system can do this.
+    for parent in parents.into_iter().filter(|parent| !parent.as_os_str().is_empty()) {
+        let _ = fs::File::open(parent).and_then(|parent| parent.sync_all());
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -220,6 +237,11 @@ mod tests {
     fn without_mem_home_it_is_under_the_home_directory() {
         let home = Home::locate(Some("".into()), Some("/home/dev".into())).unwrap();
         assert_eq!(home.dir(), Path::new("/home/dev/.claude-mem"));
+    }
+
+    #[test]
+    fn a_relative_directory_is_refused() {
+        assert!(matches!(Home::locate(Some("mem".into()), None), Err(HomeError::Relative(_))));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Which project a directory belongs to. Reads `.git` files; starts no git, and believes a link only if the other end
 //! confirms it.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use crate::config::Capture;
+use crate::paths::open_plain;
 
 /// The repository, not the folder: all worktrees and sub-directories of one repository are one project.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,13 +198,8 @@ fn read_line(path: &Path) -> Option<String> {
 
 /// The beginning of a file: git's own are short, a stranger's may be anything.
 fn read_small(path: &Path) -> Option<String> {
-    let file = File::open(path).ok()?;
-    // A fifo or device in a stranger's repository must not hold the hook up.
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
     let mut bytes = Vec::new();
-    file.take(64 * 1024).read_to_end(&mut bytes).ok()?;
+    open_plain(path).ok()?.take(64 * 1024).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -1,8 +1,8 @@
 //! What is going on in a repository, by asking git: what differs from the last commit, and what the last commits were.
 //!
-//! The worker and the command line ask; the hook starts nothing. The client itself asks git the same when a session starts,
-//! so nothing is run here that the user has not let run already. Nobody waits long for an answer: one that comes late
-//! serves the next session.
+//! The worker and the command line ask; the hook starts nothing. A repository from a stranger brings settings of its own, and
+//! git would run programs that they name: [`git`] sees to it that it runs none. Nobody waits long for an answer: one that
+//! comes late serves the next session.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -115,6 +115,75 @@ fn head_of(root: &Path) -> Option<Head> {
     Some((meta.len(), meta.modified().ok()?))
 }
 
+/// Variables by which whoever started us may have told git where to look and what to run: a hook of git's own has some.
+const FOREIGN: [&str; 25] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_ATTR_SOURCE",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_EXEC_PATH",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_GRAFT_FILE",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_PROXY_COMMAND",
+    "GIT_QUARANTINE_PATH",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_TRACE",
+    "GIT_TRACE2",
+    "GIT_TRACE2_EVENT",
+    "GIT_WORK_TREE",
+];
+
+/// Settings by which a repository could have something run when its state is asked for.
+const HARMLESS: [(&str, &str); 7] = [
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.sshCommand", "false"),
+    ("core.quotePath", "false"),
+    ("diff.external", ""),
+    ("log.showSignature", "false"),
+    ("protocol.allow", "never"),
+];
+
+/// What git must not take from the repository that it looks at, as `key=value`.
+struct Settings(Vec<String>);
+
+impl Settings {
+    fn harmless() -> Self {
+        Self(HARMLESS.map(|(key, value)| format!("{key}={value}")).into())
+    }
+
+    /// The same without the filters that the repository defines: they have no switch of their own, and are run on every file
+    /// whose time has changed. None if there is one that cannot be switched off: by its name, or because they are too many.
+    fn without_filters(mut self, root: &Path) -> Option<Self> {
+        let names = ["config", "--null", "--name-only", "--get-regexp", "^filter\\."];
+        let Printed { bytes, is_whole: true } = Printed::by(git(root, &self, &names)) else { return None };
+        let keys = String::from_utf8(bytes).ok()?;
+        let mut filters: Vec<&str> =
+            keys.split('\0').filter_map(|key| key.rsplit_once('.').map(|(filter, _)| filter)).collect();
+        filters.sort_unstable();
+        filters.dedup();
+        for filter in filters {
+            if filter.contains('=') {
+                return None;
+            }
+            let off = ["clean=", "smudge=", "process=", "required=false"];
+            self.0.extend(off.map(|setting| format!("{filter}.{setting}")));
+        }
+        Some(self)
+    }
+}
+
 /// Asks git what has changed, and for the last commits unless they are known, side by side.
 fn ask(root: &Path, known: Option<Situation>) -> Situation {
     let status = [
@@ -125,9 +194,11 @@ fn ask(root: &Path, known: Option<Situation>) -> Situation {
         "--no-renames",
         "--ignore-submodules=all",
     ];
-    let status = git(root, &status);
     let log = ["log", "-n", COMMITS, "--format=%x00%s", "--name-only", "--no-renames", "--no-ext-diff"];
-    let log = known.is_none().then(|| git(root, &log)).flatten();
+    let harmless = Settings::harmless();
+    // It compares no files, and so needs no filters.
+    let log = known.is_none().then(|| git(root, &harmless, &log)).flatten();
+    let status = harmless.without_filters(root).and_then(|settings| git(root, &settings, &status));
     let changed_files = changed(&answer_of(status));
     // The branch is read from a file, by whoever needs it.
     match known {
@@ -139,13 +210,23 @@ fn ask(root: &Path, known: Option<Situation>) -> Situation {
     }
 }
 
-fn git(root: &Path, arguments: &[&str]) -> Option<Child> {
-    Command::new("git")
-        .arg("--no-optional-locks")
-        .args(["-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "log.showSignature=false"])
+/// Starts git so that nothing of the repository is run: no filter, hook, monitor, or transport that would fetch what is
+/// missing.
+fn git(root: &Path, settings: &Settings, arguments: &[&str]) -> Option<Child> {
+    let mut command = Command::new("git");
+    for name in FOREIGN {
+        command.env_remove(name);
+    }
+    for setting in &settings.0 {
+        command.args(["-c", setting]);
+    }
+    command
+        .args(["--no-pager", "--no-optional-locks"])
         .args(arguments)
         .current_dir(root)
         .env("CLAUDE_MEM_INTERNAL", "1")
+        .env("GIT_ALLOW_PROTOCOL", "none")
+        .env("GIT_NO_LAZY_FETCH", "1")
         .env("GIT_TERMINAL_PROMPT", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -154,23 +235,35 @@ fn git(root: &Path, arguments: &[&str]) -> Option<Child> {
         .ok()
 }
 
-/// What a child prints; it is ended if it takes too long or prints too much.
-fn answer_of(child: Option<Child>) -> String {
-    let Some(mut child) = child else { return String::new() };
-    let Some(stdout) = child.stdout.take() else { return String::new() };
-    let (read, reading) = mpsc::channel();
-    let reader = std::thread::Builder::new().name("git output".into()).spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = stdout.take(MOST_BYTES).read_to_end(&mut bytes);
-        let _ = read.send(bytes);
-    });
-    let bytes = reader.ok().and_then(|_| reading.recv_timeout(PATIENCE).ok());
-    let is_complete = bytes.as_ref().is_some_and(|bytes| (bytes.len() as u64) < MOST_BYTES);
-    if !is_complete {
-        let _ = child.kill();
+/// What a child printed; it is ended if it takes too long or prints too much.
+#[derive(Default)]
+struct Printed {
+    bytes: Vec<u8>,
+    is_whole: bool,
+}
+
+impl Printed {
+    fn by(child: Option<Child>) -> Self {
+        let Some(mut child) = child else { return Self::default() };
+        let Some(stdout) = child.stdout.take() else { return Self::default() };
+        let (read, reading) = mpsc::channel();
+        let reader = std::thread::Builder::new().name("git output".into()).spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = stdout.take(MOST_BYTES).read_to_end(&mut bytes);
+            let _ = read.send(bytes);
+        });
+        let bytes = reader.ok().and_then(|_| reading.recv_timeout(PATIENCE).ok());
+        let is_whole = bytes.as_ref().is_some_and(|bytes| (bytes.len() as u64) < MOST_BYTES);
+        if !is_whole {
+            let _ = child.kill();
+        }
+        let _ = child.wait();
+        Self { bytes: bytes.unwrap_or_default(), is_whole }
     }
-    let _ = child.wait();
-    String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
+}
+
+fn answer_of(child: Option<Child>) -> String {
+    String::from_utf8_lossy(&Printed::by(child).bytes).into_owned()
 }
 
 /// The paths of `git status -z`: two letters, a blank, a path.

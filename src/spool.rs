@@ -4,14 +4,14 @@
 //! File names sort in the order of arrival. A file is complete or not there: it is written under another name first.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::config::Environment;
 use crate::model::{Event, Millis};
-use crate::paths::{Home, create_private_dir};
+use crate::paths::{Home, create_private_dir, open_plain};
 use crate::unfinished::Writing;
 
 const EXTENSION: &str = "json";
@@ -60,7 +60,9 @@ pub fn waiting(home: &Home) -> io::Result<Vec<PathBuf>> {
 
 /// The event in a spool file.
 pub fn read(path: &Path) -> io::Result<Event> {
-    serde_json::from_slice(&fs::read(path)?).map_err(io::Error::from)
+    let mut bytes = Vec::new();
+    open_plain(path)?.read_to_end(&mut bytes)?;
+    serde_json::from_slice(&bytes).map_err(io::Error::from)
 }
 
 /// Counts an event that could be stored nowhere: one line in the data directory or, where that cannot be written
@@ -99,7 +101,9 @@ fn dropped_places(home: Option<&Home>, environment: &Environment) -> Vec<PathBuf
 fn append(place: &Path, line: &str) -> io::Result<()> {
     if let Some(parent) = place.parent() {
         let _ = fs::DirBuilder::new().mode(0o700).create(parent);
-        if fs::symlink_metadata(parent)?.uid() != rustix::process::geteuid().as_raw() {
+        // Both the name and what it leads to: a link may be ours and lead to somebody else's, or the other way round.
+        let me = rustix::process::geteuid().as_raw();
+        if fs::symlink_metadata(parent)?.uid() != me || fs::metadata(parent)?.uid() != me {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
     }

@@ -60,8 +60,10 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A file of our own: one that is there may be a link, or somebody else's, who could read all of it.
 fn create(path: &std::path::Path) -> anyhow::Result<File> {
-    Ok(OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?)
+    let _ = fs::remove_file(path);
+    Ok(OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?)
 }
 
 fn write_whole(database: &Connection, file: File) -> anyhow::Result<u64> {

@@ -72,7 +72,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
                 return Ok(ExitCode::SUCCESS);
             }
             drop(reader);
-            store::open_for_hook(home, PATIENCE_MS)?
+            store::open_to_change(home, PATIENCE_MS)?
         }
         Err(StoreError::Missing) => bail!("nothing is remembered yet"),
         Err(error) => return Err(error.into()),

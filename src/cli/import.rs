@@ -115,7 +115,7 @@ struct Intake {
 impl Intake {
     fn new(home: &Home) -> anyhow::Result<Self> {
         Ok(Self {
-            database: store::open_for_hook(home, PATIENCE_MS)?,
+            database: store::open_to_change(home, PATIENCE_MS)?,
             importer: Importer::default(),
             told: Told::default(),
             waiting: Vec::new(),

@@ -109,7 +109,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
             };
             let Some(draft) = learn::cleaned(draft) else { bail!("nothing is left of it to be known") };
             let project = scope.project(&config)?;
-            let mut database = store::open_for_hook(home, patience)?;
+            let mut database = store::open_to_change(home, patience)?;
             let added = add(&mut database, draft, &project)?;
             print_changed(&[added], *json, "Known from now on")?;
         }
@@ -155,7 +155,7 @@ fn list(home: &Home, patience: u32, project: Option<&str>, all: bool, as_json: b
 
 fn forget(home: &Home, patience: u32, ids: &[i64], as_json: bool) -> anyhow::Result<ExitCode> {
     let database = match store::open_to_read(home, patience) {
-        Ok(_) => store::open_for_hook(home, patience)?,
+        Ok(_) => store::open_to_change(home, patience)?,
         Err(StoreError::Missing) => bail!("nothing is known yet"),
         Err(error) => return Err(error.into()),
     };

@@ -133,7 +133,7 @@ fn remove(home: &Home) -> anyhow::Result<ExitCode> {
         _ => {}
     }
     match store::open_to_read(home, PATIENCE_MS) {
-        Ok(_) => vectors::forget_all(&mut store::open_for_hook(home, PATIENCE_MS)?)?,
+        Ok(_) => vectors::forget_all(&mut store::open_to_change(home, PATIENCE_MS)?)?,
         Err(StoreError::Missing) => {}
         Err(error) => return Err(error.into()),
     }

@@ -55,16 +55,18 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         Action::List(listing) => list(home, patience, &["raw", "processing"], listing)?,
         Action::Errors(listing) => list(home, patience, &["error"], listing)?,
         Action::Retry { id } => {
-            let count = queue_admin::retry(&mut store::open_for_hook(home, patience)?, *id, clock::now())?;
+            let count = queue_admin::retry(&mut store::open_to_change(home, patience)?, *id, clock::now())?;
             crate::hook::nudge(home);
             println!("{count} brought back.");
         }
         Action::Redo => {
-            let count = queue_admin::redo(&mut store::open_for_hook(home, patience)?, clock::now())?;
+            let count = queue_admin::redo(&mut store::open_to_change(home, patience)?, clock::now())?;
             crate::hook::nudge(home);
             println!("{count} will be done again.");
         }
-        Action::Purge => println!("{} deleted.", queue_admin::purge(&store::open_for_hook(home, patience)?)?),
+        Action::Purge => {
+            println!("{} deleted.", queue_admin::purge(&store::open_to_change(home, patience)?)?)
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

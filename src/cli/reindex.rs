@@ -19,7 +19,7 @@ pub struct Arguments {}
 const PATIENCE_MS: u32 = 10_000;
 
 pub fn run(home: &Home) -> anyhow::Result<ExitCode> {
-    let mut database = store::open_for_hook(home, PATIENCE_MS)?;
+    let mut database = store::open_to_change(home, PATIENCE_MS)?;
     let began = Instant::now();
     let progress = Progress::new("indexing");
     let mut steps = 0_u64;

@@ -33,6 +33,16 @@ pub struct Hook {
     pub busy_ms: u32,
     #[serde(deserialize_with = "at_least::<4096, _>")]
     pub max_payload_bytes: u64,
+    pub synchronous: Synchronous,
+}
+
+/// When a hook's event is safe from a power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every value")]
+pub enum Synchronous {
+    Normal,
+    Full,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -227,6 +237,7 @@ pub struct Retention {
     pub raw_days: u64,
     pub queue_days: u64,
     pub event_log_days: u64,
+    pub max_mb: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]

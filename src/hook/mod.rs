@@ -21,11 +21,11 @@ use rusqlite::Connection;
 #[cfg(feature = "service")]
 pub use autostart::LAUNCH;
 
-use crate::config::{Config, Environment, Problem};
+use crate::config::{Config, Environment, Problem, Synchronous};
 use crate::model::{Event, Millis};
 use crate::paths::Home;
 use crate::spool;
-use crate::store::{self, Recorded, StoreError};
+use crate::store::{self, Recorded, StoreError, limits};
 
 /// What the shim was asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +100,8 @@ pub fn run(
             return Err(error.into());
         }
     };
-    let (config, problems) = Config::load_forgiving(&home.config(), environment);
+    let (mut config, problems) = Config::load_forgiving(&home.config(), environment);
+    spare_the_disk(&home, &mut config);
     let asker = moment::Asker { home: &home, config: &config, environment };
     if verb == Verb::File {
         return Ok(asker.before_change(&payload, &mut output)?);
@@ -128,6 +129,13 @@ pub fn run(
         autostart::start(&home);
     }
     outcome
+}
+
+/// While the database is too large, only the beginning of an event is kept.
+pub fn spare_the_disk(home: &Home, config: &mut Config) {
+    if limits::is_over(home, config.retention.max_mb) {
+        config.hook.max_payload_bytes = config.hook.max_payload_bytes.min(limits::KEPT_OF_AN_EVENT);
+    }
 }
 
 /// The event that a payload makes, for whoever takes payloads in by another way than a hook's stdin. None if the user does
@@ -168,6 +176,9 @@ fn keep(
     problems: &[Problem],
 ) -> Result<Kept, Lost> {
     let stored = store::open_for_hook(home, config.hook.busy_ms).and_then(|mut database| {
+        if config.hook.synchronous == Synchronous::Full {
+            store::sync_every_commit(&database)?;
+        }
         let is_known = store::record(&mut database, event)? == Recorded::Duplicate;
         note_problems(&database, problems, event.at);
         Ok(Kept { database: Some(database), is_known, spooled: None })

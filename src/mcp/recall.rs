@@ -98,7 +98,7 @@ impl Recall {
             Answered::Nobody => {}
         }
         let Self { home, config } = self.clone();
-        blocking(move || directly(&mut store::open_for_hook(&home, BUSY_MS)?, &config)).await
+        blocking(move || directly(&mut store::open_to_change(&home, BUSY_MS)?, &config)).await
     }
 
     async fn ask(&self, method: Method, route: &str, body: Option<Value>) -> Answered {

@@ -16,6 +16,7 @@ mod function_map;
 pub mod index;
 #[cfg(feature = "service")]
 pub mod learnings;
+pub mod limits;
 pub mod log;
 #[cfg(feature = "service")]
 pub mod memory;
@@ -170,6 +171,19 @@ pub fn open_for_hook(home: &Home, busy_ms: u32) -> Result<Connection, StoreError
     Ok(database)
 }
 
+/// The same for a person's own changes, who may wait for the disk and believes what is said to be done.
+#[cfg(feature = "service")]
+pub fn open_to_change(home: &Home, busy_ms: u32) -> Result<Connection, StoreError> {
+    let database = open_for_hook(home, busy_ms)?;
+    sync_every_commit(&database)?;
+    Ok(database)
+}
+
+/// From now on a commit returns when it is on the disk, and all commits before it, whoever made them.
+pub fn sync_every_commit(database: &Connection) -> Result<(), StoreError> {
+    Ok(database.pragma_update(None, "synchronous", "FULL")?)
+}
+
 /// Where nobody checkpoints, every hook reads the whole log when it opens the database: it may not grow beyond this.
 const LOG_TO_WRITE_BACK: u64 = 1 << 20;
 
@@ -216,7 +230,7 @@ pub fn open_to_recall(home: &Home, busy_ms: u32) -> Result<Connection, StoreErro
 fn prepare(database: &Connection, patience: Duration) -> Result<(), StoreError> {
     database.busy_timeout(patience)?;
     database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true)?;
-    // In WAL mode a commit survives a crash of the program without a sync of its own.
+    // In WAL mode a commit survives a crash of the program without a sync of its own; the worker syncs a moment later.
     database.pragma_update(None, "synchronous", "NORMAL")?;
     Ok(())
 }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
 use rusqlite::Connection;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
-use super::clock;
+use super::{clock, durable};
 use crate::paths::Home;
 use crate::store::{self, Readers, StoreError, predecessor, recovery};
 
@@ -18,6 +18,9 @@ pub struct Database {
     writer: mpsc::Sender<Job>,
     readers: Readers,
     file: Arc<OpenFile>,
+    /// The log, and those who sync it when somebody wrote.
+    log: PathBuf,
+    written: watch::Sender<()>,
 }
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -38,10 +41,12 @@ impl Database {
                 Err(error) => drop(opened.send(Err(error))),
             }
         })?;
-        outcome.await.unwrap_or(Err(StoreError::Gone))
+        let database = outcome.await.unwrap_or(Err(StoreError::Gone))?;
+        tokio::spawn(durable::follow(database.log.clone(), database.written.subscribe()));
+        Ok(database)
     }
 
-    /// Does something with the writing connection and waits for the outcome.
+    /// Does something with the writing connection and waits for the outcome. It is on the disk a moment later.
     pub async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
@@ -54,7 +59,19 @@ impl Database {
             let _ = answer.send(outcome);
         });
         self.writer.send(job).map_err(|_| StoreError::Gone)?;
-        outcome.await.map_err(|_| StoreError::Gone)?
+        let outcome = outcome.await.map_err(|_| StoreError::Gone)?;
+        self.written.send_replace(());
+        outcome
+    }
+
+    /// The same, and waits until it is on the disk: for whoever lets go of the only other copy.
+    pub async fn write_to_disk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let value = self.write(work).await?;
+        durable::sync(&self.log).await?;
+        Ok(value)
     }
 
     /// Does something with a reading connection and waits for the outcome.
@@ -119,7 +136,8 @@ fn open(home: &Home, writer: mpsc::Sender<Job>) -> Result<(Connection, Database)
     let connection = store::open_for_worker(home, clock::now())?;
     let readers = store::open_readers(home)?;
     let file = Arc::new(OpenFile::at(home.database())?);
-    Ok((connection, Database { writer, readers, file }))
+    let database = Database { writer, readers, file, log: home.log(), written: watch::Sender::new(()) };
+    Ok((connection, database))
 }
 
 fn write(mut connection: Connection, jobs: mpsc::Receiver<Job>) {

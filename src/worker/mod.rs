@@ -10,6 +10,7 @@ mod compressor;
 mod daily;
 mod database;
 mod doors;
+mod durable;
 mod http;
 #[cfg(target_os = "macos")]
 mod launchd;

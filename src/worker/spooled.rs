@@ -57,7 +57,7 @@ async fn take_in(
     events: Vec<Event>,
 ) -> Result<(), StoreError> {
     let all = events.clone();
-    match database.write(move |database| store::record_all(database, &all)).await {
+    match database.write_to_disk(move |database| store::record_all(database, &all)).await {
         Ok(_) => {
             paths.iter().for_each(|path| remove(path));
             return Ok(());
@@ -66,7 +66,7 @@ async fn take_in(
         Err(error) => return Err(error),
     }
     for (path, event) in paths.iter().zip(events) {
-        match database.write(move |database| store::record(database, &event)).await {
+        match database.write_to_disk(move |database| store::record(database, &event)).await {
             Ok(_) => remove(path),
             Err(StoreError::Refused(error)) => put_aside(home, path, &io::Error::other(error)),
             Err(error) => return Err(error),

@@ -1,10 +1,11 @@
 //! The assistant's closing words, for clients that do not send them with the end of a turn.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use serde_json::Value;
+
+use crate::paths::open_plain;
 
 /// The end of a transcript that is looked at.
 const TAIL: u64 = 512 << 10;
@@ -22,12 +23,8 @@ pub fn last_assistant_message(path: &Path) -> Option<String> {
 }
 
 fn read_tail(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let meta = file.metadata()?;
-    if !meta.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    file.seek(SeekFrom::Start(meta.len().saturating_sub(TAIL)))?;
+    let mut file = open_plain(path)?;
+    file.seek(SeekFrom::Start(file.metadata()?.len().saturating_sub(TAIL)))?;
     let mut bytes = Vec::new();
     file.take(TAIL).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use super::state::{Running, Shared};
 use super::{clock, daily, mind};
 use crate::paths::Home;
-use crate::store::{StoreError, learnings, recovery, upkeep};
+use crate::store::{StoreError, learnings, limits, recovery, upkeep};
 use crate::{learn, search, unfinished};
 
 /// The write-ahead log is written back when it is larger than this.
@@ -40,6 +40,15 @@ impl Schedule {
         if log > LOG_LARGE {
             let patience = if log > LOG_TOO_LARGE { LONGEST_WAIT } else { Duration::ZERO };
             running.database.write(move |database| upkeep::checkpoint(database, patience)).await?;
+        }
+        let max_mb = running.config.retention.max_mb;
+        if limits::is_over(&shared.home, max_mb) {
+            let relieve = move |database: &mut _| {
+                limits::relieve(database, max_mb.saturating_mul(1 << 20), clock::now())
+            };
+            if running.database.write(relieve).await? {
+                shared.nudge.notify_one();
+            }
         }
         if running.database.write(search::upkeep::catch_up).await? {
             shared.nudge.notify_one();

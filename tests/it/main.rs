@@ -23,7 +23,9 @@ mod learnings;
 mod llm;
 mod mcp;
 mod model;
+mod nonsense;
 mod plugin;
+mod power_loss;
 mod project_identity;
 mod real_client;
 mod recall;
@@ -31,6 +33,7 @@ mod sandbox;
 mod service;
 #[cfg(target_os = "linux")]
 mod systemd;
+mod threats;
 mod worker_clients;
 mod worker_context;
 mod worker_life;

@@ -44,7 +44,7 @@ pub fn search_index(patient: &Patient<'_>) -> Finding {
 }
 
 fn is_repaired(patient: &Patient<'_>) -> bool {
-    let repaired = store::open_for_hook(patient.home, PATIENCE_MS).and_then(|mut database| {
+    let repaired = store::open_to_change(patient.home, PATIENCE_MS).and_then(|mut database| {
         upkeep::rebuild(&mut database, || ())?;
         index::differences(&database)
     });

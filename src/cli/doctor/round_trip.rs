@@ -195,7 +195,7 @@ impl Walk<'_> {
         if !self.patient.home.database().exists() {
             return Ok(());
         }
-        let mut database = store::open_for_hook(self.patient.home, 5000)?;
+        let mut database = store::open_to_change(self.patient.home, 5000)?;
         for session in [&self.session, &self.other()] {
             overview::erase_session(&mut database, session)
                 .context("the doctor's own session could not be removed")?;

@@ -92,8 +92,8 @@ impl Record {
     pub fn save(&self, home: &Home) -> io::Result<()> {
         let path = home.install_record();
         let unfinished = path.with_extension("tmp");
-        let mut file =
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        let _ = fs::remove_file(&unfinished);
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
         writeln!(file, "{}", serde_json::to_string_pretty(self)?)?;
         file.sync_all()?;
         fs::rename(unfinished, path)

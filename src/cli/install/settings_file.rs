@@ -173,7 +173,9 @@ fn beside(target: &Path) -> PathBuf {
 }
 
 fn write_synced(path: &Path, text: &str, mode: u32) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    // What is there was left by an end in the middle, or is a link that somebody laid.
+    let _ = fs::remove_file(path);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())?;
     file.set_permissions(fs::Permissions::from_mode(mode))?;
     file.sync_all()

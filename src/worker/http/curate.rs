@@ -28,7 +28,7 @@ pub async fn save(
     });
     let accepted = accepting.await.map_err(|_| ApiError::unavailable("the text could not be read"))?;
     let accepted = accepted.map_err(ApiError::bad_request)?;
-    Ok(Json(running.database.write(move |database| curate::keep(database, &accepted)).await?))
+    Ok(Json(running.database.write_to_disk(move |database| curate::keep(database, &accepted)).await?))
 }
 
 /// `DELETE /api/observations/{id}`: forgets an observation, or a learning (L12).
@@ -44,7 +44,8 @@ pub async fn restore(State(shared): State<Arc<Shared>>, Named(id): Named) -> Res
 async fn change(shared: &Shared, id: &str, undo: bool) -> Result<Json<Value>, ApiError> {
     let what = curate::forgettable(id).map_err(ApiError::bad_request)?;
     let running = running(shared)?;
-    let changing = running.database.write(move |database| curate::forget(database, what, undo, clock::now()));
+    let changing =
+        running.database.write_to_disk(move |database| curate::forget(database, what, undo, clock::now()));
     let changed = changing.await?;
     changed.map(Json).ok_or_else(|| ApiError::not_found(format!("there is no memory {id}")))
 }

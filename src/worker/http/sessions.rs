@@ -57,8 +57,10 @@ pub async fn summarize(
 /// durable when it returns.
 async fn record(shared: &Arc<Shared>, session: String, bodies: Vec<(Verb, Value)>) -> Queued {
     let running = running(shared)?;
-    let (config, environment) = (running.config.clone(), shared.environment.clone());
+    let (mut config, environment) = (running.config.clone(), shared.environment.clone());
+    let home = shared.home.clone();
     let accepting = tokio::task::spawn_blocking(move || {
+        hook::spare_the_disk(&home, &mut config);
         let mut events = Vec::new();
         for (verb, body) in bodies {
             events.extend(event(&session, verb, body, &config, &environment)?);
@@ -68,7 +70,7 @@ async fn record(shared: &Arc<Shared>, session: String, bodies: Vec<(Verb, Value)
     let events = accepting.await.map_err(|error| ApiError::bad_request(error.to_string()))??;
     let has_row: Vec<bool> =
         events.iter().map(|event| !matches!(event.body, EventBody::Start { .. })).collect();
-    let recorded = running.database.write(move |database| store::record_all(database, &events)).await;
+    let recorded = running.database.write_to_disk(move |database| store::record_all(database, &events)).await;
     // Also of a failure the processor should know: a database that was replaced is opened anew.
     shared.nudge.notify_one();
     let recorded = recorded?;

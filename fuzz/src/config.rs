@@ -1,0 +1,40 @@
+//! No settings file makes the loader panic. The strict and the forgiving way agree: either there is no mistake and both have
+//! the same settings, or both name the same first one.
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use claude_mem::config::{Config, ConfigError, Environment};
+
+static FILE: LazyLock<(tempfile::TempDir, PathBuf)> = LazyLock::new(|| {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("config.toml");
+    (scratch, file)
+});
+
+/// The first line may set variables: `HOOK_BUSY_MS=7 WORKER_AUTOSTART=false`.
+fn environment(line: &str) -> Environment {
+    let variables = line.split_whitespace().filter_map(|word| word.split_once('='));
+    let named: Vec<(String, &str)> =
+        variables.map(|(name, value)| (format!("CLAUDE_MEM_{name}"), value)).collect();
+    let borrowed: Vec<(&str, &str)> = named.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    Environment::with_overrides(&borrowed)
+}
+
+/// Panics if it is not so.
+pub fn check(bytes: &[u8]) {
+    let file = &FILE.1;
+    std::fs::write(file, bytes).unwrap();
+    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let variables = std::str::from_utf8(first).ok().and_then(|line| line.strip_prefix("# "));
+    let environment = environment(variables.unwrap_or_default());
+    let (forgiving, problems) = Config::load_forgiving(file, &environment);
+    assert!(problems.iter().all(|problem| !problem.place.is_empty() && !problem.message.is_empty()));
+    match Config::load(file, &environment) {
+        Ok(strict) => assert!(problems.is_empty() && strict == forgiving, "{problems:?}"),
+        Err(ConfigError::Bad(problem)) => assert_eq!(Some(&problem), problems.first()),
+        Err(ConfigError::Unreadable { .. }) => assert!(!problems.is_empty()),
+    }
+    // What can be loaded can be used.
+    assert!(forgiving.search.depth() >= 1 && forgiving.hook.max_payload_bytes >= 4096);
+}

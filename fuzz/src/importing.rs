@@ -1,0 +1,71 @@
+//! No file makes `claude-mem import` panic, breaks the database, is changed, or adds something when it is imported a second time:
+//! exports, and databases of ours or of the TypeScript program, whole or damaged.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use clap::Parser;
+use claude_mem::cli::{self, Arguments};
+use claude_mem::config::Environment;
+use claude_mem::paths::Home;
+use claude_mem::store;
+use rusqlite::Connection;
+
+/// An empty database to begin with: making one takes longer than copying it.
+static EMPTY: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let scratch = tempfile::tempdir().unwrap();
+    let home = Home::at(scratch.path().join("mem"));
+    let database = store::open_for_hook(&home, 250).unwrap();
+    database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    drop(database);
+    fs::read(home.usual_database()).unwrap()
+});
+
+/// Panics if it is not so for an export of these lines.
+pub fn check_export(lines: &[u8]) {
+    // Without this first line nothing is read at all; chance would spend its life on finding it.
+    let mut file = b"{\"format\":\"claude-mem-export\",\"schema\":1,\"rows\":1}\n".to_vec();
+    file.extend_from_slice(lines);
+    check(&file);
+}
+
+/// Imports the file, looks at what came of it, and imports it again, which must add nothing.
+pub fn check(file: &[u8]) {
+    let scratch = tempfile::tempdir().unwrap();
+    let home = Home::at(scratch.path().join("mem"));
+    home.prepare().unwrap();
+    fs::write(home.usual_database(), &*EMPTY).unwrap();
+    let path = scratch.path().join("import");
+    fs::write(&path, file).unwrap();
+    import(&home, &path);
+    let first = whole(&home);
+    import(&home, &path);
+    assert_eq!(whole(&home), first, "the second import added something");
+    assert_eq!(fs::read(&path).unwrap(), file, "the file was changed");
+}
+
+fn import(home: &Home, path: &PathBuf) {
+    let words = ["claude-mem".into(), "import".into(), "--json".into(), path.clone().into_os_string()];
+    let arguments = Arguments::try_parse_from(words).unwrap();
+    let mut environment = Environment::default();
+    environment.mem_home = Some(home.dir().to_owned());
+    // A file that is refused is an error that is told; that is as good.
+    let _ = cli::run(&arguments, environment);
+}
+
+/// How many rows there are, in a database that must be whole.
+fn whole(home: &Home) -> Vec<(String, i64)> {
+    let database = Connection::open(home.usual_database()).unwrap();
+    let check: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(check, "ok");
+    let dangling: Option<String> = database.query_row("PRAGMA foreign_key_check", [], |row| row.get(0)).ok();
+    assert_eq!(dangling, None, "a row refers to nothing");
+    claude_mem::store::tables::TABLES
+        .iter()
+        .map(|table| {
+            let sql = format!("SELECT count(*) FROM {}", table.name);
+            (table.name.to_owned(), database.query_row(&sql, [], |row| row.get(0)).unwrap())
+        })
+        .collect()
+}

@@ -1,0 +1,74 @@
+//! Variables that somebody else has set.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::sandbox::{Sandbox, run, tool_payload};
+
+/// Where git is started from, a hook of git's own for example, there are variables that name another repository.
+#[test]
+fn git_is_asked_about_the_project_and_not_about_what_the_environment_names() {
+    let sandbox = Sandbox::new();
+    let (programs, seen) = (sandbox.path().join("bin"), sandbox.path().join("seen"));
+    fs::create_dir_all(sandbox.path().join("project/.git/objects")).unwrap();
+    fs::write(sandbox.path().join("project/.git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    fs::create_dir(&programs).unwrap();
+    fs::write(programs.join("git"), format!("#!/bin/sh\n/usr/bin/env >> {}\n", seen.display())).unwrap();
+    fs::set_permissions(programs.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    sandbox.hook("save", tool_payload("s", "t", sandbox.path(), &"x".into()));
+    let mut context = sandbox.command(env!("CARGO_BIN_EXE_claude-mem"));
+    let foreign = [
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_EXTERNAL_DIFF",
+        "GIT_SSH_COMMAND",
+        "GIT_CONFIG_COUNT",
+        "GIT_CONFIG_PARAMETERS",
+        "GIT_EXEC_PATH",
+        "GIT_TRACE",
+    ];
+    context.envs(foreign.map(|name| (name, "/elsewhere")));
+    context.args(["context"]).current_dir(sandbox.path().join("project")).env("PATH", &programs);
+    let told = run(context, b"");
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let seen = fs::read_to_string(seen).expect("git was asked");
+    assert!(seen.contains("CLAUDE_MEM_INTERNAL=1") && seen.contains("GIT_ALLOW_PROTOCOL=none"), "{seen}");
+    assert!(!seen.contains("/elsewhere"), "{seen}");
+}
+
+/// A relative directory would be another one in every project, and inside of it.
+#[test]
+fn a_relative_data_directory_is_refused_and_nothing_is_written_into_the_project() {
+    let sandbox = Sandbox::new();
+    let project = sandbox.path().join("project");
+    fs::create_dir(&project).unwrap();
+    let mut hook = sandbox.hook_command("save");
+    hook.env("CLAUDE_MEM_HOME", "mem").current_dir(&project);
+    run(hook, tool_payload("s", "t", &project, &"x".into()).as_bytes()).assert_unnoticed();
+    assert_eq!(fs::read_dir(&project).unwrap().count(), 0);
+    assert_eq!(sandbox.dropped(), 1, "it is counted");
+    let mut status = sandbox.command(env!("CARGO_BIN_EXE_claude-mem"));
+    status.arg("status").env("CLAUDE_MEM_HOME", "mem").current_dir(&project);
+    let told = run(status, b"");
+    assert!(told.code == Some(1) && told.stderr.contains("CLAUDE_MEM_HOME"), "{told:?}");
+}
+
+/// Whatever settings the environment holds, a hook records, and says nothing.
+#[test]
+fn settings_in_the_environment_that_make_no_sense_lose_nothing() {
+    let sandbox = Sandbox::new();
+    let mut hook = sandbox.hook_command("save");
+    for (name, value) in [
+        ("CLAUDE_MEM_HOOK_BUSY_MS", "-1"),
+        ("CLAUDE_MEM_HOOK_MAX_PAYLOAD_BYTES", "99999999999999999999"),
+        ("CLAUDE_MEM_HOOK_SYNCHRONOUS", "off"),
+        ("CLAUDE_MEM_RETENTION_MAX_MB", "[1]"),
+        ("CLAUDE_MEM_CAPTURE_SKIP_TOOLS", "[\"Bash\", 1]"),
+        ("LD_LIBRARY_PATH", "/nonexistent"),
+    ] {
+        hook.env(name, value);
+    }
+    run(hook, tool_payload("s", "t", sandbox.path(), &"x".into()).as_bytes()).assert_unnoticed();
+    assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM pending_queue"), 1);
+}
