@@ -44,9 +44,12 @@ pub async fn drain(home: &Home, database: &Database) -> Result<bool, StoreError>
     Ok(waiting.len() > seen)
 }
 
-/// It was read, and is not an event.
+/// It was read, and is not an event; or it is no file at all.
 fn holds_no_event(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+    matches!(
+        error.kind(),
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput
+    )
 }
 
 /// All in one transaction; if one of them is refused, each in its own.

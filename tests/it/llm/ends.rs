@@ -85,7 +85,7 @@ fn a_client_that_takes_too_long_is_ended_with_all_that_it_started() {
     let failure = place.ask().unwrap_err();
     assert!(matches!(&failure, Failure::Provider(failure) if failure.kind == Trouble::Timeout), "{failure}");
     let processes = place.processes("pids", 2);
-    assert!(processes.iter().all(|pid| is_gone(*pid)), "when the call ends, so have they");
+    wait_until_gone(&processes);
 }
 
 #[test]
