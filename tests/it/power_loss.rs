@@ -52,17 +52,18 @@ fn cut(disk: &Disk, data: &Path, chance: &mut Chance) -> Found {
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         fs::write(place, bytes).unwrap();
     }
-    let spooled = sandbox.spooled().iter().map(|file| in_spool_file(file)).collect();
+    let spooled = sandbox.spooled().iter().filter_map(|file| in_spool_file(file)).collect();
     let stored = stored(&sandbox);
     Found { sandbox, stored, spooled }
 }
 
-fn in_spool_file(file: &Path) -> String {
+/// Its name; the end of a turn has none.
+fn in_spool_file(file: &Path) -> Option<String> {
     let bytes = fs::read(file).unwrap();
     let event: serde_json::Value = serde_json::from_slice(&bytes)
         .unwrap_or_else(|error| panic!("{}: {error}: half a spool file", file.display()));
     let prompt = event["body"]["Prompt"]["text"].as_str();
-    prompt.or(event["body"]["Tool"]["tool_use_id"].as_str()).unwrap().to_owned()
+    prompt.or(event["body"]["Tool"]["tool_use_id"].as_str()).map(str::to_owned)
 }
 
 /// The events in the database, in the order of arrival. It must be whole, and so must they.
@@ -229,6 +230,7 @@ fn what_was_spooled_is_in_the_spool_or_in_the_database_at_every_moment() {
     }
     holder.execute_batch("ROLLBACK").unwrap();
     drop(holder);
+    sandbox.configure("");
     assert_eq!(sandbox.spooled().len(), 6);
     let mut worker = Worker::spawn(recording.watched(sandbox.worker_command()), sandbox);
     worker.wait_until_it_answers();
