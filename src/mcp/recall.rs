@@ -124,13 +124,9 @@ fn is_unknown_route(answer: &Value) -> bool {
 
 /// No statement runs on the thread that answers.
 async fn blocking(work: impl FnOnce() -> Result<Value, Trouble> + Send + 'static) -> Result<Value, Trouble> {
-    let work = move || {
-        let answer = work();
-        // A search's lists are large, and the next one may be hours away.
-        memory::give_back();
-        answer
-    };
     let done = tokio::task::spawn_blocking(work).await;
+    // A search's lists are large, and the next one may be hours away. Nobody waits for this.
+    drop(tokio::task::spawn_blocking(memory::give_back));
     done.unwrap_or_else(|_| {
         Err(Trouble::Told("this went wrong inside; `claude-mem doctor` may know why".into()))
     })
