@@ -61,7 +61,7 @@ fn whole(home: &Home) -> Vec<(String, i64)> {
     assert_eq!(check, "ok");
     let dangling: Option<String> = database.query_row("PRAGMA foreign_key_check", [], |row| row.get(0)).ok();
     assert_eq!(dangling, None, "a row refers to nothing");
-    claude_mem::store::tables::TABLES
+    store::tables::TABLES
         .iter()
         .map(|table| {
             let sql = format!("SELECT count(*) FROM {}", table.name);
