@@ -2,7 +2,7 @@
 //! exports, and databases of ours or of the TypeScript program, whole or damaged.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use clap::Parser;
@@ -45,8 +45,8 @@ pub fn check(file: &[u8]) {
     assert_eq!(fs::read(&path).unwrap(), file, "the file was changed");
 }
 
-fn import(home: &Home, path: &PathBuf) {
-    let words = ["claude-mem".into(), "import".into(), "--json".into(), path.clone().into_os_string()];
+fn import(home: &Home, path: &Path) {
+    let words = ["claude-mem".into(), "import".into(), "--json".into(), path.as_os_str().to_owned()];
     let arguments = Arguments::try_parse_from(words).unwrap();
     let mut environment = Environment::default();
     environment.mem_home = Some(home.dir().to_owned());
@@ -61,7 +61,7 @@ fn whole(home: &Home) -> Vec<(String, i64)> {
     assert_eq!(check, "ok");
     let dangling: Option<String> = database.query_row("PRAGMA foreign_key_check", [], |row| row.get(0)).ok();
     assert_eq!(dangling, None, "a row refers to nothing");
-    claude_mem::store::tables::TABLES
+    store::tables::TABLES
         .iter()
         .map(|table| {
             let sql = format!("SELECT count(*) FROM {}", table.name);

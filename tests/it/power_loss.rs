@@ -120,8 +120,7 @@ fn cut_everywhere(recording: &Recording, steps: &[Step], safe: impl Fn(&[Step]) 
     let at = |is_such: fn(&Step) -> bool| -> Vec<usize> {
         (1..=steps.len()).filter(|at| is_such(&steps[at - 1])).collect()
     };
-    let made_safe =
-        at(|step| matches!(step, Step::SyncBegan { .. } | Step::SyncEnded { .. } | Step::Marked(_)));
+    let made_safe = at(|step| matches!(step, Step::SyncBegan { .. } | Step::SyncEnded | Step::Marked(_)));
     let let_go = at(|step| matches!(step, Step::Removed { .. } | Step::Renamed { .. }));
     let place = |number: usize| {
         let mut chance = Chance(!(number as u64));

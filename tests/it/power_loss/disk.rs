@@ -15,7 +15,7 @@ pub enum Step {
     Wrote { inode: u64, at: usize, bytes: Vec<u8> },
     Cut { inode: u64, length: usize },
     SyncBegan { inode: u64, path: PathBuf, is_directory: bool },
-    SyncEnded { inode: u64, path: PathBuf },
+    SyncEnded,
     Renamed { from: PathBuf, to: PathBuf },
     Removed { path: PathBuf },
     MadeDirectory { path: PathBuf },
@@ -127,7 +127,7 @@ impl Disk {
             Step::Renamed { from, to } => self.name(Naming::Rename(from.clone(), to.clone())),
             Step::Removed { path } => self.name(Naming::Remove(path.clone())),
             Step::MadeDirectory { path } => self.name(Naming::Directory(path.clone())),
-            Step::SyncEnded { .. } | Step::Marked(_) => {}
+            Step::SyncEnded | Step::Marked(_) => {}
         }
     }
 

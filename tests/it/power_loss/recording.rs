@@ -82,7 +82,7 @@ fn read(bytes: &[u8]) -> Option<(Option<Step>, &[u8])> {
         b'T' => Step::Cut { inode, length: number(9) as usize },
         b'S' => Step::SyncBegan { inode, path, is_directory: false },
         b'Y' => Step::SyncBegan { inode, path, is_directory: true },
-        b'E' => Step::SyncEnded { inode, path },
+        b'E' => Step::SyncEnded,
         b'R' => Step::Renamed { from: path, to: text(data).into() },
         b'U' => Step::Removed { path },
         b'D' => Step::MadeDirectory { path },
