@@ -20,7 +20,7 @@ pub use relief::relieve;
 
 #[cfg(feature = "service")]
 mod relief {
-    use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+    use rusqlite::{Connection, OptionalExtension, ToSql, TransactionBehavior, params};
     use serde_json::json;
 
     use super::super::log::{LogEntry, log, notice};
@@ -85,23 +85,48 @@ mod relief {
     /// Cuts large payloads down to their beginning, with a marker.
     fn middle_of_waiting(database: &Connection, _now: Millis) -> Result<usize, StoreError> {
         let Some(session) = fullest_session(database)? else { return Ok(0) };
-        let sql = "UPDATE pending_queue SET payload = json_object('text', substr(payload, 1, ?2 / 4) ||
-                          '[claude-mem: ' || (octet_length(payload) - ?2 / 4) || ' bytes cut]')
-                   WHERE id IN (SELECT id FROM pending_queue
-                                WHERE session_id = ?1 AND status = 'raw' AND kind = 'observation'
-                                  AND octet_length(payload) > ?2 + 256 ORDER BY id LIMIT ?3)";
         let kept = i64::try_from(KEPT_OF_AN_EVENT).unwrap_or(i64::MAX);
-        Ok(database.prepare_cached(sql)?.execute(params![session, kept, AT_ONCE])?)
+        let chosen =
+            "SELECT id FROM pending_queue WHERE session_id = ?1 AND status = 'raw' AND kind = 'observation'
+                      AND octet_length(payload) > ?2 + 256 ORDER BY id LIMIT ?3";
+        let change = "UPDATE temp.giving_way SET payload = json_object('text', substr(payload, 1, ?1 / 4) ||
+                      '[claude-mem: ' || (octet_length(payload) - ?1 / 4) || ' bytes cut]')";
+        rewrite(database, (chosen, params![session, kept, AT_ONCE]), (change, params![kept]))
     }
 
     fn oldest_of_waiting(database: &Connection, now: Millis) -> Result<usize, StoreError> {
         let Some(session) = fullest_session(database)? else { return Ok(0) };
-        let sql = "UPDATE pending_queue SET status = 'skipped', payload = NULL, finished_at = ?2,
-                          last_error = 'the database is at its limit (retention.max_mb), and this session has the most events'
-                   WHERE id IN (SELECT id FROM pending_queue
-                                WHERE session_id = ?1 AND status = 'raw' AND kind = 'observation'
-                                ORDER BY id LIMIT ?3)";
-        Ok(database.prepare_cached(sql)?.execute(params![session, now, AT_ONCE])?)
+        let chosen =
+            "SELECT id FROM pending_queue WHERE session_id = ?1 AND status = 'raw' AND kind = 'observation'
+                      ORDER BY id LIMIT ?2";
+        let change = "UPDATE temp.giving_way SET status = 'skipped', payload = NULL, finished_at = ?1,
+                      last_error = 'the database is at its limit (retention.max_mb), and this session has the most events'";
+        rewrite(database, (chosen, params![session, AT_ONCE]), (change, params![now]))
+    }
+
+    /// Takes the chosen rows out, changes them, and puts them back: a row that shrinks in its place leaves its page as large as it
+    /// was, and other sessions would have to give way for room that is there.
+    fn rewrite(
+        database: &Connection,
+        (chosen, which): (&str, &[&dyn ToSql]),
+        (change, how): (&str, &[&dyn ToSql]),
+    ) -> Result<usize, StoreError> {
+        database.execute_batch(
+            "CREATE TEMP TABLE IF NOT EXISTS giving_way AS SELECT * FROM pending_queue WHERE 0;
+             DELETE FROM temp.giving_way;",
+        )?;
+        let take = format!("INSERT INTO temp.giving_way SELECT * FROM pending_queue WHERE id IN ({chosen})");
+        let count = database.execute(&take, which)?;
+        if count > 0 {
+            database
+                .execute_batch("DELETE FROM pending_queue WHERE id IN (SELECT id FROM temp.giving_way)")?;
+            database.execute(change, how)?;
+            database.execute_batch(
+                "INSERT INTO pending_queue SELECT * FROM temp.giving_way ORDER BY id;
+                 DELETE FROM temp.giving_way;",
+            )?;
+        }
+        Ok(count)
     }
 
     fn fullest_session(database: &Connection) -> Result<Option<String>, StoreError> {

@@ -21,6 +21,12 @@ const LOG_TOO_LARGE: u64 = 24 << 20;
 /// Less than hooks are willing to wait.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
+/// Nothing was settled for this long: there is time for other things.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// Other things wait no longer than this.
+const LONGEST_RUSH: Duration = Duration::from_secs(60);
+
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// When things were last done.
@@ -92,6 +98,7 @@ impl Schedule {
         }
         let (shared, running) = (shared.clone(), running.clone());
         self.under_way = Some(tokio::spawn(async move {
+            until_quiet(&shared).await;
             let checked = if is_first { check(shared.home.clone()).await } else { Ok(()) };
             let outcome = match checked {
                 Ok(()) => daily::backup(&shared, &running).await,
@@ -104,6 +111,13 @@ impl Schedule {
             }
         }));
     }
+}
+
+/// Looking at the whole file takes as long as hundreds of events: those that wait go first, within reason.
+async fn until_quiet(shared: &Shared) {
+    let mut settled = shared.settled.subscribe();
+    let began = Instant::now();
+    while began.elapsed() < LONGEST_RUSH && tokio::time::timeout(QUIET, settled.changed()).await.is_ok() {}
 }
 
 async fn check(home: Home) -> Result<(), StoreError> {

@@ -105,7 +105,7 @@ CREATE INDEX observations_by_session ON observations (session_id, id);
 -- Bought: a project's newest observations without a sort.
 CREATE INDEX observations_by_project ON observations (project, created_at);
 -- Bought: "observations today" in health without a scan.
-CREATE INDEX observations_by_time ON observations (created_at);
+CREATE INDEX observations_by_time ON observations (created_at, deleted_at);
 
 CREATE TABLE observation_sources (
   observation_id INTEGER NOT NULL REFERENCES observations (id) ON DELETE CASCADE,
