@@ -67,7 +67,7 @@ fn timed(work: impl FnOnce()) -> f64 {
 }
 
 /// Directions without meaning: comparing them takes as long.
-fn give_vectors(home: &Home) {
+pub fn give_vectors(home: &Home) {
     let mut database = store::open_for_worker(home, 0).unwrap();
     let mut random = 88_172_645_463_325_252_u64;
     let mut next = move || {

@@ -160,6 +160,7 @@ fn for_prompt(database: &Connection, request: &Request<'_>, prompt: &str) -> Res
             filter: Filter { project: Some(request.project.to_owned()), ..Filter::default() },
             limit: HITS,
             explain: true,
+            without_text: true,
             now: request.now,
             ..search::Request::default()
         },

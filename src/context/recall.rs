@@ -17,7 +17,7 @@ use crate::store::search::Kind;
 use crate::store::vectors;
 
 /// How many hits are worth a look; search reads no more rows in full.
-const HITS: usize = 60;
+const HITS: usize = 40;
 /// A word that so many observations have decides nothing here, and costs the most.
 const COMMON: u32 = 600;
 /// The words together lead to no more rows than this.
@@ -46,6 +46,7 @@ pub fn by_search(
         filter: Filter { project: Some(project.to_owned()), ..Filter::default() },
         near_files: question.files.clone(),
         limit: HITS,
+        without_text: true,
         now,
         ..search::Request::default()
     };

@@ -57,6 +57,8 @@ pub struct Request {
     pub as_of: Option<AsOf>,
     /// Whether to tell how each score came about.
     pub explain: bool,
+    /// Whether only the rows and their scores matter: then nothing is cut out of them to be shown.
+    pub without_text: bool,
     /// The present.
     pub now: Millis,
 }

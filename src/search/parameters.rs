@@ -75,6 +75,7 @@ impl Request {
             offset: number("offset", 0, FARTHEST)?,
             as_of,
             explain: text("explain").is_some_and(|word| word != "0" && word != "false"),
+            without_text: false,
             now,
         })
     }

@@ -365,12 +365,10 @@ impl<'a> Search<'a> {
 
     fn hit(&self, entry: Entry, query: &Query, rarities: &[f64], matcher: &Matcher<'_>) -> Hit {
         let Entry { place: _, document, evidence, mut parts, score, similar } = entry;
-        let title = if document.title.is_empty() {
-            snippet::mark_all(super::words_cut(&document.summary, 120), matcher)
-        } else {
-            snippet::mark_all(super::words_cut(&document.title, 400), matcher)
+        let (title, snippet) = match self.request.without_text {
+            true => (Snippet::default(), Snippet::default()),
+            false => (called(&document, matcher), snippet::snippet(&document, matcher)),
         };
-        let snippet: Snippet = snippet::snippet(&document, matcher);
         let seen = query.clues.iter().zip(rarities).zip(&evidence.counts);
         if self.request.explain {
             parts.clues = seen
@@ -391,6 +389,15 @@ impl<'a> Search<'a> {
             parts: self.request.explain.then_some(parts),
             similar,
         }
+    }
+}
+
+/// What a row is called; for a prompt, its beginning.
+fn called(document: &Document, matcher: &Matcher<'_>) -> Snippet {
+    if document.title.is_empty() {
+        snippet::mark_all(super::words_cut(&document.summary, 120), matcher)
+    } else {
+        snippet::mark_all(super::words_cut(&document.title, 400), matcher)
     }
 }
 
