@@ -106,8 +106,13 @@ fn check_memory(scene: &Scene, worker: &mut Worker) {
 
 /// What a process costs the machine, in bytes.
 pub fn proportional_set_size(pid: u32) -> u64 {
+    memory(pid, "Pss:")
+}
+
+/// One of the kinds of memory that the system tells apart, in bytes.
+pub fn memory(pid: u32, kind: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(kind)).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
