@@ -60,7 +60,7 @@ pub fn finish(machine: &mut Machine<'_>) {
     let scene = machine.scene;
     machine.mend();
     let ledger = scene.ledger.lock().unwrap().clone();
-    check_always(scene.sandbox.data(), &[scene.sandbox.data().join("spool")], &ledger);
+    check_always(scene.sandbox.data(), &[scene.sandbox.data().join("spool")], &ledger, || ledger.clone());
     let mut worker = machine.worker.take().unwrap();
     settle(scene, &mut worker);
     check_memory(scene, &mut worker);
