@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::sandbox::{Sandbox, program};
 
 /// Whatever a test waits for comes within this, or never.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A worker that runs until it is dropped.
 pub struct Worker {

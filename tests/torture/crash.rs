@@ -30,7 +30,7 @@ pub fn copy(from: &Path, to: &Path) {
 pub fn check_new_machine(scene: &Scene, folder: &Path, ledger: &Ledger) {
     let data = folder.join("mem");
     let away = data.join("spool-away");
-    check_always(&data, &[data.join("spool"), away.clone()], ledger);
+    check_always(&data, &[data.join("spool"), away.clone()], ledger, || ledger.clone());
     // Its user puts right what was wrong with the files.
     if away.is_dir() {
         let _ = fs::remove_file(data.join("spool"));

@@ -60,7 +60,7 @@ pub fn finish(machine: &mut Machine<'_>) {
     let scene = machine.scene;
     machine.mend();
     let ledger = scene.ledger.lock().unwrap().clone();
-    check_always(scene.sandbox.data(), &[scene.sandbox.data().join("spool")], &ledger);
+    check_always(scene.sandbox.data(), &[scene.sandbox.data().join("spool")], &ledger, || ledger.clone());
     let mut worker = machine.worker.take().unwrap();
     settle(scene, &mut worker);
     check_memory(scene, &mut worker);
@@ -106,8 +106,13 @@ fn check_memory(scene: &Scene, worker: &mut Worker) {
 
 /// What a process costs the machine, in bytes.
 pub fn proportional_set_size(pid: u32) -> u64 {
+    memory(pid, "Pss:")
+}
+
+/// One of the kinds of memory that the system tells apart, in bytes.
+pub fn memory(pid: u32, kind: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(kind)).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 

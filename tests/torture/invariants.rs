@@ -22,15 +22,16 @@ impl Row {
     }
 }
 
-/// Holds at any instant. The ledger must be older than the look at the files. `spools` are where spool files may be.
-pub fn check_always(data: &Path, spools: &[PathBuf], ledger: &Ledger) {
+/// Holds at any instant. The ledger must be older than the look at the files, and `told` gives one that is newer: clients go on
+/// meanwhile. `spools` are where spool files may be.
+pub fn check_always(data: &Path, spools: &[PathBuf], ledger: &Ledger, told: impl FnOnce() -> Ledger) {
     // The spool first: what leaves it meanwhile is in the database by then.
     let spooled: HashSet<String> = spools.iter().flat_map(|folder| spooled(folder)).collect();
     let database = open(data);
     let snapshot = database.unchecked_transaction().unwrap();
     let rows = rows(&snapshot);
     check_kept(&rows, &spooled, ledger);
-    check_once(&rows, ledger);
+    check_once(&rows, &told());
     check_order(&rows, ledger);
     check_nothing(&snapshot, &ALWAYS);
 }

@@ -247,7 +247,8 @@ impl<'a> Machine<'a> {
 
     fn check(&mut self) {
         let ledger = self.scene.ledger.lock().unwrap().clone();
-        invariants::check_always(self.scene.sandbox.data(), &self.spools(), &ledger);
+        let told = || self.scene.ledger.lock().unwrap().clone();
+        invariants::check_always(self.scene.sandbox.data(), &self.spools(), &ledger, told);
         self.scene.figures.lock().unwrap().checks += 1;
     }
 

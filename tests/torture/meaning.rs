@@ -48,7 +48,7 @@ pub fn check(scene: &Scene) -> u64 {
         let read = progress(&database, &what).unwrap().unwrap_or_default();
         let unread = format!(
             "SELECT count(*) FROM {table} t WHERE id <= {read} AND NOT EXISTS (
-               SELECT 1 FROM search_projects p WHERE (p.no << 44 | {number} << 42 | t.id) IN (
+               SELECT 1 FROM search_projects p WHERE (p.no << 44 | ({number} << 42) | t.id) IN (
                  SELECT place FROM search_vectors UNION SELECT place FROM search_stale))"
         );
         assert_eq!(one::<i64>(&database, &unread), 0, "{table} without a vector that will never get one");
