@@ -159,11 +159,14 @@ dist: dist-tree formula ## A tarball with everything, the source, their checksum
 	@cd dist && $(SHA256) $(NAME).tar.gz > $(NAME).tar.gz.sha256
 	@cat dist/*.sha256
 
+# Who answers for the package: unless somebody is named, the author of the commit.
+MAINTAINER ?= $(shell git log -1 --format='%an <%ae>' 2>/dev/null)
+
 .PHONY: deb
 deb: dist-tree ## A Debian package, in dist/ (needs cargo-deb: cargo install cargo-deb)
 	@rm -rf target/deb && mkdir -p dist target/deb
 	@cp -R $(TREE)/bin $(TREE)/man $(TREE)/completions target/deb/
-	@$(CARGO) deb --no-build --no-strip --output dist/
+	@$(CARGO) deb --no-build --no-strip --maintainer "$(MAINTAINER)" --output dist/
 
 .PHONY: eval
 eval: ## How well search finds what was meant (make eval DATA=file.jsonl for data of your own)

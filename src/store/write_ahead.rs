@@ -108,7 +108,8 @@ impl Log {
     fn fault(&self, known: Option<usize>) -> Option<String> {
         let behind = self.commits_behind_the_break();
         let is_read = known.is_some_and(|known| known <= self.readable);
-        if behind >= if is_read { LEFT_BY_THE_DEAD } else { 1 } {
+        let suspicious = if is_read { LEFT_BY_THE_DEAD } else { 1 };
+        if behind >= suspicious {
             return Some(format!("its log is broken: {behind} commits came behind the break"));
         }
         if is_read {

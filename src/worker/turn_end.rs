@@ -51,10 +51,8 @@ pub(super) async fn close(running: &Arc<Running>, work: Work, place: TurnPlace) 
     let told = Told::of(&turn, &known(running, &turn).await?, settlement.now);
     let noted = Noted { observations: noted, known: told.contents() };
     // Nothing was noted and nobody closed it: there is the request alone, and a model would be paid to repeat it.
-    let plan = match turn.last_assistant_message.is_none() && noted.observations.is_empty() {
-        true => Plan::Local,
-        false => running.compressor.plan(),
-    };
+    let is_request_alone = turn.last_assistant_message.is_none() && noted.observations.is_empty();
+    let plan = if is_request_alone { Plan::Local } else { running.compressor.plan() };
     let summarized = match plan {
         Plan::Wait => return Ok(Outcome::Postponed(when_mended())),
         Plan::Local => summarize_by_rules(running, settlement, turn).await?,

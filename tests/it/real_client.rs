@@ -116,7 +116,8 @@ fn the_real_client_calls_the_hooks_once_tells_the_model_and_finds_the_tools() {
     );
     assert_eq!(home.sandbox.get::<String>("SELECT status FROM sessions"), "completed");
 
-    // The same hooks twice, by the settings and by the plugin.
+    // The same hooks twice, by the settings and by the plugin. A file that it has not read the client does not write over.
+    std::fs::remove_file(home.path("harborline/greet.py")).unwrap();
     let before = conversations(&endpoint).len();
     let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/claude-code");
     session(&home, &client, &endpoint, &["--plugin-dir", plugin.to_str().unwrap()]);
