@@ -37,14 +37,14 @@ pub fn run(binaries: &Path, table: &mut Table) {
     bench.end_to_end(table, "context, hook alone: 100,000 observations", "context", "≤ 15×");
     let worker = Worker::start(binaries, &bench.home, bench.scratch.path());
     bench.build(table, &worker, "by words");
-    bench.end_to_end(table, "context, asked of the worker: 100,000 observations", "context", "≤ 15×");
-    bench.end_to_end(table, "new, with memories for the prompt", "new", "–");
-    bench.end_to_end(table, "file, with memories for the file", "file", "–");
-    bench.end_to_end(table, "save of a failure, with a look for its fix", "save", "–");
     drop(worker);
     meaning::give_vectors(&bench.home);
     let worker = Worker::start(binaries, &bench.home, bench.scratch.path());
     bench.build(table, &worker, "by words and meaning");
+    bench.end_to_end(table, "context, asked of the worker: 100,000 observations", "context", "≤ 15×");
+    bench.end_to_end(table, "new, with memories for the prompt", "new", "–");
+    bench.end_to_end(table, "file, with memories for the file", "file", "–");
+    bench.end_to_end(table, "save of a failure, with a look for its fix", "save", "–");
 }
 
 impl Bench {
