@@ -255,7 +255,7 @@ fn insert_cost(table: &mut Table) {
         for (number, text) in texts.iter().enumerate() {
             let began = Instant::now();
             database.execute_batch("BEGIN IMMEDIATE").unwrap();
-            let place = (20_001 + number * 20, Shape { for_each_session: 20, projects: 8 });
+            let place = (10_000 + number, Shape { for_each_session: 20, projects: 8 });
             insert(&database, place, &text[..40], text, text, &text[..60]);
             if indexed {
                 claude_mem::search::upkeep::take_up(&database).unwrap();
