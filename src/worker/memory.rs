@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const QUIET: Duration = Duration::from_secs(5);
 
 /// Without a quiet moment it does so this often: steady work must not keep what its largest piece took.
-const WITHOUT_QUIET: Duration = Duration::from_secs(30);
+const WITHOUT_QUIET: Duration = Duration::from_secs(10);
 
 /// When to give memory back: once after every piece of work, after the start, and now and then while work does not end.
 #[derive(Debug)]
@@ -111,15 +111,15 @@ mod tests {
         assert!(rest.is_due(at(5)), "the start is over");
         assert!(!rest.is_due(at(500)), "there is nothing to give");
         let mut given = Vec::new();
-        for second in 500..570 {
+        for second in 500..525 {
             rest.work_at(at(second));
             if rest.is_due(at(second)) {
                 given.push(second);
             }
         }
-        assert_eq!(given, [530, 560], "not at once after a long pause");
-        assert!(!rest.is_due(at(573)));
-        assert!(rest.is_due(at(574)), "the work is over");
+        assert_eq!(given, [510, 520], "not at once after a long pause");
+        assert!(!rest.is_due(at(528)));
+        assert!(rest.is_due(at(529)), "the work is over");
         assert!(!rest.is_due(at(600)));
     }
 }
