@@ -30,6 +30,7 @@ pub struct Arguments {
 }
 
 pub fn run(home: Home, environment: Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    worker::memory::share_arenas();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let given = Given::take();
     start_log(arguments.log_file.then(|| log_file::writer(&home)));

@@ -1,39 +1,79 @@
 //! Memory that a piece of work needed and that nobody needs now, given back to the system.
-#![allow(unsafe_code, reason = "neither malloc_trim nor madvise has a safe counterpart")]
+#![allow(unsafe_code, reason = "mallopt, malloc_trim and madvise have no safe counterparts")]
 
 use std::time::{Duration, Instant};
 
 /// Quiet for this long, the worker gives back what it does not need.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// When to give memory back: once after every piece of work, and after the start.
+/// Without a quiet moment it does so this often: steady work must not keep what its largest piece took.
+const WITHOUT_QUIET: Duration = Duration::from_secs(10);
+
+/// When to give memory back: once after every piece of work, after the start, and now and then while work does not end.
 #[derive(Debug)]
 pub struct Rest {
     worked: Option<Instant>,
+    /// When memory was given back last, or work began after that.
+    since: Instant,
 }
 
 impl Rest {
     /// The start was work, too.
     pub fn after_start() -> Self {
-        Self { worked: Some(Instant::now()) }
+        Self { worked: Some(Instant::now()), since: Instant::now() }
     }
 
     /// There is work now.
     pub fn put_off(&mut self) {
-        self.worked = Some(Instant::now());
+        self.work_at(Instant::now());
     }
 
-    /// Gives memory back if it is time. Otherwise tells how long until then, if there is anything to give.
+    /// Gives memory back if it is time. Tells how long until it may be time again, if there is anything to give.
     pub fn keep(&mut self) -> Option<Duration> {
-        let rest_in = QUIET.saturating_sub(self.worked?.elapsed());
-        if !rest_in.is_zero() {
-            return Some(rest_in);
+        if self.is_due(Instant::now()) {
+            tokio::task::spawn_blocking(give_back);
         }
-        self.worked = None;
-        tokio::task::spawn_blocking(give_back);
-        None
+        Some(QUIET.saturating_sub(self.worked?.elapsed()))
+    }
+
+    fn work_at(&mut self, now: Instant) {
+        if self.worked.replace(now).is_none() {
+            self.since = now;
+        }
+    }
+
+    fn is_due(&mut self, now: Instant) -> bool {
+        let Some(worked) = self.worked else { return false };
+        let is_quiet = now.duration_since(worked) >= QUIET;
+        if is_quiet {
+            self.worked = None;
+        } else if now.duration_since(self.since) < WITHOUT_QUIET {
+            return false;
+        }
+        self.since = now;
+        true
     }
 }
+
+/// Makes the allocator share its memory among threads. To be called before the first of them.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub fn share_arenas() {
+    use std::ffi::c_int;
+
+    /// From malloc.h.
+    const M_ARENA_MAX: c_int = -8;
+    /// Every thread would have its own, and each keeps what its largest piece of work took. One alone is fought for.
+    const ARENAS: c_int = 2;
+    unsafe extern "C" {
+        fn mallopt(parameter: c_int, value: c_int) -> c_int;
+    }
+    // SAFETY: it takes no pointer, and a value that it does not like changes nothing.
+    unsafe { mallopt(M_ARENA_MAX, ARENAS) };
+}
+
+/// Other allocators than glibc's have no such arenas.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub fn share_arenas() {}
 
 /// Gives back what the allocator keeps, and the pages of our program that nobody runs now: most of them were read once, to
 /// start or for a rare piece of work. What is needed again comes from the system's cache.
@@ -57,6 +97,32 @@ fn trim() {
 /// Other allocators than glibc's do so on their own.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn trim() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_given_back_after_work_and_now_and_then_in_steady_work() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut rest = Rest { worked: Some(start), since: start };
+        assert!(!rest.is_due(at(4)));
+        assert!(rest.is_due(at(5)), "the start is over");
+        assert!(!rest.is_due(at(500)), "there is nothing to give");
+        let mut given = Vec::new();
+        for second in 500..525 {
+            rest.work_at(at(second));
+            if rest.is_due(at(second)) {
+                given.push(second);
+            }
+        }
+        assert_eq!(given, [510, 520], "not at once after a long pause");
+        assert!(!rest.is_due(at(528)));
+        assert!(rest.is_due(at(529)), "the work is over");
+        assert!(!rest.is_due(at(600)));
+    }
+}
 
 #[cfg(target_os = "linux")]
 mod code {
