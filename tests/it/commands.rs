@@ -151,10 +151,10 @@ fn on_a_narrow_terminal_nothing_is_broken_by_the_terminal_but_what_has_no_spaces
         Some(0)
     );
     let further: [&[&str]; 2] = [&["learn", "list"], &["model", "status"]];
+    let colour = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
     for arguments in REPORTING.into_iter().map(|(arguments, _)| arguments).chain(further) {
         for no_colour in [false, true] {
             let Some(shown) = on_a_terminal(&sandbox, 40, arguments, no_colour) else { return };
-            let colour = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
             assert!(!no_colour || !colour.is_match(&shown), "{arguments:?}: {shown:?}");
             for line in seen(&shown) {
                 let is_one_word = !line.trim().contains(' ');
