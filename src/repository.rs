@@ -25,6 +25,8 @@ struct Known {
     /// When the commits were read.
     head: Option<Head>,
     is_asked: bool,
+    /// When git last answered.
+    answered: Option<Instant>,
 }
 
 /// The length and the age of the file that grows with every commit and every checkout.
@@ -38,6 +40,17 @@ const MOST_FILES: usize = 60;
 const COMMITS: &str = "3";
 /// A worker that has seen more repositories than this forgets them.
 const MOST_KNOWN: usize = 256;
+
+/// How long to wait for an answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// Where little is known.
+    pub usual: Duration,
+    /// Where the last answer is no older than a minute: it will do.
+    pub if_seen_lately: Duration,
+}
+
+const LATELY: Duration = Duration::from_secs(60);
 
 /// A question to git that is under way.
 #[derive(Debug)]
@@ -59,8 +72,9 @@ impl Look {
 }
 
 impl Repositories {
-    /// Begins to ask how the worktree at `root` stands, which may take `patience` from now on.
-    pub fn look(self: &Arc<Self>, root: &Path, patience: Duration) -> Look {
+    /// Begins to ask how the worktree at `root` stands, which may take so long from now on.
+    pub fn look(self: &Arc<Self>, root: &Path, patience: Patience) -> Look {
+        let patience = if self.seen_lately(root) { patience.if_seen_lately } else { patience.usual };
         let until = Instant::now() + patience;
         let answered = self.begin(root).then(|| self.ask(root));
         Look { repositories: Arc::clone(self), root: root.to_owned(), until, answered }
@@ -91,7 +105,8 @@ impl Repositories {
     }
 
     fn end(&self, root: PathBuf, situation: Situation, head: Option<Head>) {
-        self.known().insert(root, Known { situation, head, is_asked: false });
+        let answered = Some(Instant::now());
+        self.known().insert(root, Known { situation, head, is_asked: false, answered });
     }
 
     /// What is known, if there were no commits since.
@@ -99,6 +114,13 @@ impl Repositories {
         let known = self.known();
         let known = known.get(root).filter(|known| head.is_some() && known.head == head)?;
         Some(known.situation.clone())
+    }
+
+    fn seen_lately(&self, root: &Path) -> bool {
+        self.known()
+            .get(root)
+            .and_then(|known| known.answered)
+            .is_some_and(|answered| answered.elapsed() < LATELY)
     }
 
     fn last_seen(&self, root: &Path) -> Situation {
@@ -295,6 +317,8 @@ fn committed(log: &str) -> (Vec<String>, Vec<String>) {
 mod tests {
     use super::*;
 
+    const LONG: Patience = Patience { usual: PATIENCE, if_seen_lately: PATIENCE };
+
     fn run(root: &Path, arguments: &[&str]) {
         let output = Command::new("git")
             .args(["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"])
@@ -322,7 +346,7 @@ mod tests {
         std::fs::write(root.join("staged.rs"), "text").unwrap();
         run(root, &["add", "staged.rs"]);
         let repositories = Arc::new(Repositories::default());
-        let seen = repositories.look(root, PATIENCE).situation();
+        let seen = repositories.look(root, LONG).situation();
         assert_eq!(seen.commits, ["Add the parser", "Begin"]);
         assert_eq!(seen.committed_files, ["src/für.rs", "src/old file.rs"]);
         let mut changed = seen.changed_files;
@@ -330,10 +354,10 @@ mod tests {
         assert_eq!(changed, ["new.rs", "src/old file.rs", "staged.rs"]);
         // Again without a commit, and again after one.
         std::fs::write(root.join("src/für.rs"), "other text").unwrap();
-        let again = repositories.look(root, PATIENCE).situation();
+        let again = repositories.look(root, LONG).situation();
         assert_eq!((again.commits, again.changed_files.len()), (seen.commits, 4));
         run(root, &["commit", "-q", "-a", "-m", "Change all of it"]);
-        assert_eq!(repositories.look(root, PATIENCE).situation().commits[0], "Change all of it");
+        assert_eq!(repositories.look(root, LONG).situation().commits[0], "Change all of it");
     }
 
     #[test]
@@ -343,19 +367,34 @@ mod tests {
         std::fs::write(scratch.path().join("new.rs"), "text").unwrap();
         let repositories = Arc::new(Repositories::default());
         repositories.begin(scratch.path());
-        assert_eq!(repositories.look(scratch.path(), PATIENCE).situation(), Situation::default());
+        assert_eq!(repositories.look(scratch.path(), LONG).situation(), Situation::default());
         repositories.end(scratch.path().to_owned(), ask(scratch.path(), None), None);
         repositories.begin(scratch.path());
-        assert_eq!(repositories.look(scratch.path(), PATIENCE).situation().changed_files, ["new.rs"]);
+        assert_eq!(repositories.look(scratch.path(), LONG).situation().changed_files, ["new.rs"]);
+    }
+
+    #[test]
+    fn what_git_said_a_moment_ago_is_not_waited_for_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        run(scratch.path(), &["init", "-q"]);
+        let repositories = Arc::new(Repositories::default());
+        let briefly = Patience { usual: PATIENCE, if_seen_lately: Duration::ZERO };
+        std::fs::write(scratch.path().join("old.rs"), "text").unwrap();
+        assert_eq!(repositories.look(scratch.path(), briefly).situation().changed_files, ["old.rs"]);
+        std::fs::write(scratch.path().join("new.rs"), "text").unwrap();
+        let look = repositories.look(scratch.path(), briefly);
+        assert_eq!(look.situation().changed_files, ["old.rs"]);
+        // The late answer is there for the next one.
+        assert_eq!(look.answered.unwrap().recv().unwrap().changed_files.len(), 2);
+        assert_eq!(repositories.last_seen(scratch.path()).changed_files.len(), 2);
     }
 
     #[test]
     fn where_there_is_no_repository_there_is_nothing_to_see() {
         let scratch = tempfile::tempdir().unwrap();
-        let seen = Arc::new(Repositories::default()).look(scratch.path(), PATIENCE).situation();
+        let seen = Arc::new(Repositories::default()).look(scratch.path(), LONG).situation();
         assert_eq!(seen, Situation::default());
-        let gone =
-            Arc::new(Repositories::default()).look(Path::new("/nonexistent/place"), PATIENCE).situation();
+        let gone = Arc::new(Repositories::default()).look(Path::new("/nonexistent/place"), LONG).situation();
         assert_eq!(gone, Situation::default());
     }
 }

@@ -57,6 +57,8 @@ pub struct Request<'a> {
     pub situation: Situation,
     /// What the repository says, which takes a while; the branch is known before.
     pub repository: Option<&'a dyn Fn() -> Situation>,
+    /// What the search can do before the repository has spoken.
+    pub prepare: Option<&'a dyn Fn(&Question)>,
     /// A search, where there is one.
     pub recall: Option<Recall<'a>>,
     /// How Claude can look deeper.
@@ -187,9 +189,15 @@ impl<'a> Build<'a> {
         self.layer(&FUNCTION_MAP, code, has_title);
         let learnings = self.learnings().map_err(|error| error.to_string());
         self.layer(&LEARNINGS, learnings, has_title);
-        let question = Question::of(&self.situation(), sessions.as_deref().unwrap_or_default());
+        let newest = work::newest(self.database, self.request);
+        let known = sessions.as_deref().unwrap_or_default();
+        if let Some(prepare) = self.request.prepare {
+            prepare(&Question::of(&self.request.situation, known));
+        }
+        let question = Question::of(&self.situation(), known);
         let said = std::mem::take(&mut self.said);
-        let work = work::lines(self.database, self.request, &question, said);
+        let work =
+            newest.and_then(|newest| work::lines(self.database, self.request, &question, newest, said));
         self.layer(&OBSERVATIONS, work.map_err(|error| error.to_string()), has_title);
         if !self.context.layers.is_empty() {
             if has_hint {

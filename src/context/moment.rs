@@ -137,6 +137,8 @@ const PROMPT_BYTES: usize = 2_000;
 /// Nor are more words than this.
 const MOST_WORDS: usize = 16;
 const HITS: usize = 20;
+/// Rows that search reads in full.
+const READ: usize = 40;
 
 fn for_prompt(database: &Connection, request: &Request<'_>, prompt: &str) -> Result<Vec<Memory>, StoreError> {
     let prompt = prompt.trim_start();
@@ -164,7 +166,7 @@ fn for_prompt(database: &Connection, request: &Request<'_>, prompt: &str) -> Res
             now: request.now,
             ..search::Request::default()
         },
-        &recall::shallow(request.settings),
+        &recall::shallow(request.settings, READ),
     )?;
     let floor = Floor::new(found.as_of.rows, asked);
     let ids: Vec<i64> = found.hits.iter().filter(|hit| floor.is_above(hit)).map(|hit| hit.id).collect();

@@ -4,69 +4,124 @@
 //! than a session may wait, so what the last summary means stands for what the session is about. That is in the database,
 //! and the same database gives the same context.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use rusqlite::Connection;
 
 use super::Question;
 use crate::config::Search as Settings;
 use crate::model::Millis;
 use crate::search::meaning::{NAME, Vector};
-use crate::search::{self, Filter, Meaning};
+use crate::search::{self, Filter};
 use crate::store::StoreError;
 use crate::store::context as table;
-use crate::store::search::Kind;
+use crate::store::search::{self as index, Kind, Order, Place, Range};
 use crate::store::vectors;
 
 /// How many hits are worth a look; search reads no more rows in full.
-const HITS: usize = 40;
+const HITS: usize = 24;
 /// A word that so many observations have decides nothing here, and costs the most.
 const COMMON: u32 = 600;
 /// The words together lead to no more rows than this.
 const MOST_ROWS: u32 = 1_500;
 const MOST_WORDS: usize = 6;
 /// So many observations are compared by meaning, the newest: more would take longer than all the rest.
-const COMPARED: usize = 20_000;
+const COMPARED: usize = 4_000;
 
-/// The observations of a project that answer a question.
-pub fn by_search(
-    database: &Connection,
-    settings: &Settings,
-    project: &str,
-    question: &Question,
+/// A search for one context.
+#[derive(Debug)]
+pub struct BySearch<'a> {
+    database: &'a Connection,
+    settings: &'a Settings,
+    project: &'a str,
     now: Millis,
-) -> Result<Vec<(i64, f64)>, StoreError> {
-    let words = rarest(database, project, &question.words)?;
-    if words.is_empty() {
-        return Ok(Vec::new());
+    known: RefCell<Known>,
+}
+
+/// What was found out before git answered.
+#[derive(Debug, Default)]
+struct Known {
+    /// How many observations have a word.
+    counts: HashMap<String, u32>,
+    /// How alike observations are to what a session was about.
+    alike: HashMap<String, Vec<(Place, f32)>>,
+}
+
+impl<'a> BySearch<'a> {
+    /// A search in a project.
+    pub fn new(database: &'a Connection, settings: &'a Settings, project: &'a str, now: Millis) -> Self {
+        Self { database, settings, project, now, known: RefCell::default() }
     }
-    let request = search::Request {
-        query: words.join(" "),
-        meaning: meaning(database, question)?,
-        meaning_reach: Some(COMPARED),
-        // Not by kind: a filter makes search read everything.
-        filter: Filter { project: Some(project.to_owned()), ..Filter::default() },
-        near_files: question.files.clone(),
-        limit: HITS,
-        without_text: true,
-        now,
-        ..search::Request::default()
-    };
-    let found = search::search(database, &request, &shallow(settings))?;
-    let hits = found.hits.into_iter().filter(|hit| hit.kind == Kind::Observation);
-    Ok(hits.map(|hit| (hit.id, hit.score)).collect())
+
+    /// Does what needs no word from git. What fails is tried again when it is needed.
+    pub fn prepare(&self, question: &Question) {
+        let _ = self.rarest(&question.words);
+        let _ = self.alike(question);
+    }
+
+    /// The observations that answer a question, with a score for each.
+    pub fn find(&self, question: &Question) -> Result<Vec<(i64, f64)>, StoreError> {
+        let words = self.rarest(&question.words)?;
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
+        let request = search::Request {
+            query: words.join(" "),
+            alike: Some(self.alike(question)?),
+            // Not by kind: a filter makes search read everything.
+            filter: Filter { project: Some(self.project.to_owned()), ..Filter::default() },
+            near_files: question.files.clone(),
+            limit: HITS,
+            without_text: true,
+            now: self.now,
+            ..search::Request::default()
+        };
+        let found = search::search(self.database, &request, &shallow(self.settings, HITS))?;
+        let hits = found.hits.into_iter().filter(|hit| hit.kind == Kind::Observation);
+        Ok(hits.map(|hit| (hit.id, hit.score)).collect())
+    }
+
+    fn rarest<'w>(&self, words: &'w [String]) -> Result<Vec<&'w str>, StoreError> {
+        rarest_by(words, |word| {
+            let known = self.known.borrow().counts.get(word).copied();
+            known.map_or_else(|| count(self.database, self.project, word), Ok).inspect(|rows| {
+                self.known.borrow_mut().counts.insert(word.to_owned(), *rows);
+            })
+        })
+    }
+
+    /// How alike the newest observations are to what the session was about whose work goes on; nothing without a model.
+    fn alike(&self, question: &Question) -> Result<Vec<(Place, f32)>, StoreError> {
+        let Some(session) = &question.continues else { return Ok(Vec::new()) };
+        if let Some(alike) = self.known.borrow().alike.get(session) {
+            return Ok(alike.clone());
+        }
+        let alike = compared(self.database, self.project, session)?;
+        self.known.borrow_mut().alike.insert(session.clone(), alike.clone());
+        Ok(alike)
+    }
 }
 
-/// What the session whose work goes on was about.
-fn meaning(database: &Connection, question: &Question) -> Result<Option<Meaning>, StoreError> {
-    let (Some(session), Some(model)) = (&question.continues, vectors::model(database, NAME)?) else {
-        return Ok(None);
-    };
-    let blob = vectors::of_session(database, model, session)?;
-    Ok(blob.map(|blob| Meaning { model: NAME, vector: Vector::from_blob(&blob) }))
+fn compared(database: &Connection, project: &str, session: &str) -> Result<Vec<(Place, f32)>, StoreError> {
+    let mut alike = Vec::new();
+    if let Some(model) = vectors::model(database, NAME)?
+        && let Some(blob) = vectors::of_session(database, model, session)?
+        && let Some(project) = index::projects(database)?.into_iter().find(|known| known.name == project)
+    {
+        let about = Vector::from_blob(&blob);
+        let range = Range::kind(project.number, Kind::Observation);
+        vectors::for_some(database, model, range, Order::NewestFirst, COMPARED, |place, blob| {
+            alike.extend(about.likeness(blob).map(|likeness| (place, likeness)));
+        })?;
+        alike.reverse();
+    }
+    Ok(alike)
 }
 
-/// The settings for a search that somebody waits for.
-pub fn shallow(settings: &Settings) -> Settings {
-    Settings { depth: settings.depth.min(HITS as u64), ..settings.clone() }
+/// The settings for a search that somebody waits for: it reads so many rows in full.
+pub fn shallow(settings: &Settings, rows: usize) -> Settings {
+    Settings { depth: settings.depth.min(rows as u64), ..settings.clone() }
 }
 
 /// The rarest words that the project's observations have, in the order asked. Words that are nowhere are left out, because
@@ -76,9 +131,20 @@ pub fn rarest<'a>(
     project: &str,
     words: &'a [String],
 ) -> Result<Vec<&'a str>, StoreError> {
+    rarest_by(words, |word| count(database, project, word))
+}
+
+fn count(database: &Connection, project: &str, word: &str) -> Result<u32, StoreError> {
+    table::observations_having(database, project, word, COMMON)
+}
+
+fn rarest_by(
+    words: &[String],
+    count: impl Fn(&str) -> Result<u32, StoreError>,
+) -> Result<Vec<&str>, StoreError> {
     let mut counted = Vec::new();
     for (at, word) in words.iter().enumerate() {
-        let rows = table::observations_having(database, project, word, COMMON)?;
+        let rows = count(word)?;
         if (1..COMMON).contains(&rows) {
             counted.push((rows, at));
         }
@@ -137,7 +203,7 @@ mod tests {
         };
         let settings = Config::default().search;
         let found = |history: &History, question: &Question| -> Vec<i64> {
-            let hits = by_search(&history.database, &settings, "harbor", question, NOW).unwrap();
+            let hits = BySearch::new(&history.database, &settings, "harbor", NOW).find(question).unwrap();
             hits.into_iter().map(|(id, _)| id).collect()
         };
         assert_eq!(found(&history, &question), [same_words]);

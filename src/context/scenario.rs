@@ -97,8 +97,9 @@ fn ask(start: &Start, is_worker: bool) -> (usize, Vec<String>, String) {
     let history = history(start.day);
     let settings = Config::default().search;
     let now = at(start.day);
-    let recall =
-        |question: &Question| recall::by_search(&history.database, &settings, &start.project, question, now);
+    let recall = |question: &Question| {
+        recall::BySearch::new(&history.database, &settings, &start.project, now).find(question)
+    };
     let path = format!("/work/{}", start.project);
     let mut situation = Situation { branch: Some(start.branch.clone()), ..Situation::default() };
     if is_worker {

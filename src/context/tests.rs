@@ -330,8 +330,9 @@ fn the_same_database_and_minute_give_the_same_bytes() {
         let at = |now: Millis| {
             let database = &history.database;
             let settings = Config::default().search;
-            let recall =
-                |question: &Question| recall::by_search(database, &settings, "harbor", question, now);
+            let recall = |question: &Question| {
+                recall::BySearch::new(database, &settings, "harbor", now).find(question)
+            };
             let situation = Situation { branch: Some("fix/upload-retry".into()), ..Situation::default() };
             build(database, &Request { now, situation, recall: Some(&recall), ..request(2000) })
         };
@@ -617,7 +618,7 @@ proptest! {
         let settings = Config::default().search;
         let database = &history.database;
         for budget in budgets {
-            let recall = |question: &Question| recall::by_search(database, &settings, "harbor", question, NOW);
+            let recall = |question: &Question| recall::BySearch::new(database, &settings, "harbor", NOW).find(question);
             let situation = Situation {
                 branch: Some(text(0)),
                 changed_files: vec![text(1), text(2)],

@@ -20,7 +20,7 @@ use crate::store::context::{self as table, Memory, Part};
 /// How many are looked at, from each side.
 const NEWEST: u32 = 120;
 const LATEST_SESSIONS: u32 = 40;
-const FILES_ASKED: usize = 6;
+const FILES_ASKED: usize = 4;
 const FOR_EACH_FILE: u32 = 8;
 
 /// What each side counts for.
@@ -49,22 +49,30 @@ struct Candidate {
     score: f64,
 }
 
+/// The newest, which are read while git looks around.
+pub fn newest(database: &Connection, request: &Request<'_>) -> Result<Vec<Memory>, StoreError> {
+    let ids = table::newest_observations(database, request.project_path, LATEST_SESSIONS, NEWEST)?;
+    table::memories(database, request.project_path, &ids)
+}
+
 /// One line for each observation, the best first, without what was said already.
 pub fn lines(
     database: &Connection,
     request: &Request<'_>,
     question: &Question,
+    newest: Vec<Memory>,
     said: Said,
 ) -> Result<impl Iterator<Item = Line> + use<>, StoreError> {
     let found = found(request, question);
-    let mut ids = table::newest_observations(database, request.project_path, LATEST_SESSIONS, NEWEST)?;
-    ids.extend(about_files(database, request, question));
+    let mut ids = about_files(database, request, question);
     ids.extend(found.keys());
-    ids.sort_unstable_by(|a, b| b.cmp(a));
+    ids.retain(|id| newest.iter().all(|memory| memory.id != *id));
+    ids.sort_unstable();
     ids.dedup();
     let topic = request.situation.branch.as_deref().filter(|branch| is_topic(branch));
-    let mut candidates: Vec<Candidate> = table::memories(database, request.project_path, &ids)?
+    let mut candidates: Vec<Candidate> = newest
         .into_iter()
+        .chain(table::memories(database, request.project_path, &ids)?)
         .map(|memory| {
             let relevance = match found.is_empty() {
                 true => words_in_common(&memory, question),

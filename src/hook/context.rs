@@ -103,6 +103,7 @@ fn build(
             source,
             situation: Situation { branch: session.branch.clone(), ..Situation::default() },
             repository: None,
+            prepare: None,
             recall: None,
             hint: Hint::of(home),
             now,

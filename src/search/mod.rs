@@ -32,7 +32,7 @@ pub use snippet::Snippet;
 use crate::config::Search as Settings;
 use crate::model::Millis;
 use crate::store::StoreError;
-use crate::store::search::Kind;
+use crate::store::search::{Kind, Place};
 
 /// What is asked.
 #[derive(Debug, Clone, Default)]
@@ -41,8 +41,8 @@ pub struct Request {
     pub query: String,
     /// What the query means, where a model is at hand.
     pub meaning: Option<Meaning>,
-    /// So many of a project's newest observations are compared by meaning, where somebody waits; everything if none.
-    pub meaning_reach: Option<usize>,
+    /// How alike rows are in meaning, in the order of places, where somebody has compared them already.
+    pub alike: Option<Vec<(Place, f32)>>,
     /// What a hit must be.
     pub filter: Filter,
     /// The project of the one who asks: its rows count a little more.

@@ -67,7 +67,7 @@ impl Request {
         Ok(Self {
             query: text("q").unwrap_or_default(),
             meaning: None,
-            meaning_reach: None,
+            alike: None,
             filter,
             near_project: text("near_project"),
             near_files: list(text("near_files"), |file| Ok(file.to_owned()))?,

@@ -15,7 +15,7 @@ use crate::config::Search as Settings;
 use crate::model::Millis;
 use crate::project::is_same_file;
 use crate::store::index::newest_waiting;
-use crate::store::search::{self as index, Document, Kind, Order, Place, Range};
+use crate::store::search::{self as index, Document, Kind, Place};
 use crate::store::{StoreError, vectors};
 
 /// One search under way.
@@ -258,24 +258,20 @@ impl<'a> Search<'a> {
 
     /// How alike every row of the scope is in meaning, in the order of places; nothing without a model.
     fn likenesses(&self, query: &Query) -> Result<Vec<(Place, f32)>, StoreError> {
-        let mut likenesses = Vec::new();
         // Quoted phrases are required, and no meaning makes up for one.
+        if !query.required.is_empty() || query.clues.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Some(alike) = &self.request.alike {
+            return Ok(alike.clone());
+        }
+        let mut likenesses = Vec::new();
         if let (Some(meaning), Some(scope)) = (&self.request.meaning, &self.scope)
-            && query.required.is_empty()
-            && !query.clues.is_empty()
             && let Some(model) = vectors::model(self.database, meaning.model)?
         {
-            let compare = |place, blob: &[u8]| {
+            vectors::for_each(self.database, model, scope.range, |place, blob| {
                 likenesses.extend(meaning.vector.likeness(blob).map(|likeness| (place, likeness)));
-            };
-            match (self.request.meaning_reach, scope.projects.as_slice()) {
-                (Some(reach), [project]) => {
-                    let range = Range::kind(project.number, Kind::Observation);
-                    vectors::for_some(self.database, model, range, Order::NewestFirst, reach, compare)?;
-                    likenesses.reverse();
-                }
-                _ => vectors::for_each(self.database, model, scope.range, compare)?,
-            }
+            })?;
         }
         Ok(likenesses)
     }

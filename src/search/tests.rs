@@ -305,7 +305,7 @@ fn summaries_and_prompts_are_found_within_their_project_and_not_in_others() {
     memory.observe_in("q", "Something else", "", NOW);
     assert!(memory.find_with(&[("q", "otters"), ("project", "q")]).is_empty());
     // What is looked for is where it was put.
-    let expected = Kind::ALL.map(|kind| index::Place::new(1, kind, 1).0);
+    let expected = Kind::ALL.map(|kind| Place::new(1, kind, 1).0);
     let sql = "SELECT count(*) FROM search_index_docsize WHERE id IN (?1, ?2, ?3)";
     let there: i64 = memory.database.query_row(sql, expected, |row| row.get(0)).unwrap();
     assert_eq!(there, 3);

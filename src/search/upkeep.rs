@@ -47,7 +47,7 @@ pub fn take_up(transaction: &Connection) -> Result<usize, StoreError> {
 
 /// Brings what waits into the index unless somebody else writes, or this connection may not. Search looks at the rest by
 /// itself.
-pub(super) fn take_up_if_possible(database: &Connection) {
+pub fn take_up_if_possible(database: &Connection) {
     while index::may_take_up(database).unwrap_or(false)
         && let Ok(transaction) = Transaction::new_unchecked(database, TransactionBehavior::Immediate)
         && let Ok(taken) = take_up(&transaction)

@@ -33,10 +33,13 @@ pub fn open_for_worker(home: &Home, now: Millis) -> Result<Connection, StoreErro
     database.pragma_update(None, "wal_autocheckpoint", 0)?;
     keep_log_on_close(&database)?;
     database.pragma_update(None, "cache_size", CACHE_KIB)?;
-    database.set_prepared_statement_cache_capacity(32);
+    database.set_prepared_statement_cache_capacity(STATEMENTS);
     queue::release_orphans(&database)?;
     Ok(database)
 }
+
+/// All that one context asks: with fewer, each of its statements would push out the one that comes next.
+const STATEMENTS: usize = 48;
 
 /// Negative: KiB. The operating system caches the file anyway.
 const CACHE_KIB: i64 = -1024;
@@ -49,6 +52,7 @@ pub fn open_readers(home: &Home) -> Result<Readers, StoreError> {
         database.busy_timeout(PATIENCE)?;
         database.pragma_update(None, "query_only", true)?;
         database.pragma_update(None, "wal_autocheckpoint", 0)?;
+        database.set_prepared_statement_cache_capacity(STATEMENTS);
         database.pragma_update(None, "cache_size", CACHE_KIB)
     });
     let pool = r2d2::Pool::builder()

@@ -12,10 +12,12 @@ use super::clock;
 use crate::config::Config;
 use crate::context::{self, Context, Hint, Question, Situation, recall};
 use crate::project::Project;
-use crate::repository::{Look, Repositories};
+use crate::repository::{Look, Patience, Repositories};
+use crate::search::upkeep;
 
 /// Git gets no longer than this; what it says later serves the next session.
-const GIT_PATIENCE: Duration = Duration::from_millis(60);
+const GIT_PATIENCE: Patience =
+    Patience { usual: Duration::from_millis(60), if_seen_lately: Duration::from_millis(10) };
 
 /// What is asked for.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -54,10 +56,14 @@ pub fn build(
     let place = place.as_ref().filter(|place| place.path == project.path).unwrap_or(&project);
     let look = place.is_repository.then(|| repositories.look(&place.root, GIT_PATIENCE));
     let repository = || look.as_ref().map(Look::situation).unwrap_or_default();
+    // One transaction, so that hundreds of short reads take its locks once, and all see the same memory.
+    upkeep::take_up_if_possible(database);
+    let snapshot = database.unchecked_transaction();
     let now = clock::now();
-    let recall =
-        |question: &Question| recall::by_search(database, &config.search, &project.name, question, now);
-    context::build(
+    let search = recall::BySearch::new(database, &config.search, &project.name, now);
+    let (prepare, recall) =
+        (|question: &Question| search.prepare(question), |question: &Question| search.find(question));
+    let built = context::build(
         database,
         &context::Request {
             project: &project.name,
@@ -67,12 +73,15 @@ pub fn build(
             source: asked.source.as_deref(),
             situation: Situation { branch: place.branch.clone(), ..Situation::default() },
             repository: Some(&repository),
+            prepare: Some(&prepare),
             recall: Some(&recall),
             hint,
             now,
             budget: asked.budget(config),
         },
-    )
+    );
+    drop(snapshot);
+    built
 }
 
 /// A context as the route and the command line give it out.

@@ -8,11 +8,13 @@ use std::sync::{Arc, mpsc};
 
 use claude_mem::config::Config;
 use claude_mem::project::Project;
-use claude_mem::repository::Repositories;
+use claude_mem::repository::{Patience, Repositories};
 use serde_json::json;
 
 use crate::sandbox::{Sandbox, run};
 use crate::service::{PATIENCE, Worker, edit_payload};
+
+const LONG: Patience = Patience { usual: PATIENCE, if_seen_lately: PATIENCE };
 
 fn git(root: &Path, arguments: &[&str]) {
     let output = Command::new("git")
@@ -70,7 +72,7 @@ fn booby_trapped(scratch: &Path) -> (PathBuf, PathBuf) {
 fn asking_git_about_a_strangers_repository_runs_nothing_of_it() {
     let scratch = tempfile::tempdir().unwrap();
     let (root, trace) = booby_trapped(scratch.path());
-    let seen = Arc::new(Repositories::default()).look(&root, PATIENCE).situation();
+    let seen = Arc::new(Repositories::default()).look(&root, LONG).situation();
     let ran = fs::read_to_string(&trace).unwrap_or_default();
     assert_eq!(ran, "", "programs of the repository were run");
     assert_eq!(seen.commits, ["Begin"]);
@@ -93,7 +95,7 @@ fn a_repository_with_a_filter_that_cannot_be_switched_off_is_not_asked() {
         config.extend(trap.to_str().unwrap().bytes());
         fs::write(root.join(".git/config"), config).unwrap();
         fs::write(root.join(".git/info/attributes"), [b"*.rs filter=", name, b"\n"].concat()).unwrap();
-        let seen = Arc::new(Repositories::default()).look(&root, PATIENCE).situation();
+        let seen = Arc::new(Repositories::default()).look(&root, LONG).situation();
         assert_eq!(fs::read_to_string(&trace).unwrap_or_default(), "", "{name:?}");
         assert!(seen.changed_files.is_empty(), "{name:?}");
     }
