@@ -1,7 +1,7 @@
 //! What is going on in a repository, by asking git: what differs from the last commit, and what the last commits were.
 //!
 //! The worker and the command line ask; the hook starts nothing. A repository from a stranger brings settings of its own, and
-//! git would run programs that they name: [`git`] sees to it that it runs none. Nobody waits long for an answer: one that
+//! git would run programs that they name: `git` below sees to it that it runs none. Nobody waits long for an answer: one that
 //! comes late serves the next session.
 
 use std::collections::HashMap;
