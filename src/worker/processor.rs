@@ -56,6 +56,8 @@ pub struct Surroundings<'a> {
 
 /// Works until something stops it. Whatever was claimed then is given back.
 pub async fn run(shared: &Arc<Shared>, running: &Arc<Running>, around: Surroundings<'_>) -> Ended {
+    // This database was opened just now: damage that was found before is that of another.
+    shared.take_damage();
     let mut processor = Processor {
         shared: shared.clone(),
         running: running.clone(),

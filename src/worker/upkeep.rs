@@ -113,6 +113,15 @@ impl Schedule {
     }
 }
 
+/// What was found out about a database that is not worked with any more says nothing about the next one.
+impl Drop for Schedule {
+    fn drop(&mut self) {
+        if let Some(task) = &self.under_way {
+            task.abort();
+        }
+    }
+}
+
 /// Looking at the whole file takes as long as hundreds of events: those that wait go first, within reason.
 async fn until_quiet(shared: &Shared) {
     let mut settled = shared.settled.subscribe();
