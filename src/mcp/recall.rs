@@ -36,15 +36,6 @@ impl From<StoreError> for Trouble {
     }
 }
 
-/// What a worker answered.
-enum Answered {
-    Yes(Value),
-    /// It refuses, and says why.
-    No(String),
-    /// There is none, or it is not well.
-    Nobody,
-}
-
 /// The way to the memory.
 #[derive(Debug, Clone)]
 pub struct Recall {
@@ -77,10 +68,8 @@ impl Recall {
         (method, route, body): (Method, &str, Option<Value>),
         directly: impl FnOnce(&Connection, &Config) -> Result<Value, Trouble> + Send + 'static,
     ) -> Result<Value, Trouble> {
-        match self.ask(method, route, body).await {
-            Answered::Yes(answer) => return Ok(answer),
-            Answered::No(reason) => return Err(Trouble::Told(reason)),
-            Answered::Nobody => {}
+        if let Some(answer) = self.ask(method, route, body).await? {
+            return Ok(answer);
         }
         let Self { home, config } = self.clone();
         blocking(move || directly(&store::open_to_recall(&home, BUSY_MS)?, &config)).await
@@ -92,27 +81,26 @@ impl Recall {
         (method, route, body): (Method, &str, Option<Value>),
         directly: impl FnOnce(&mut Connection, &Config) -> Result<Value, Trouble> + Send + 'static,
     ) -> Result<Value, Trouble> {
-        match self.ask(method, route, body).await {
-            Answered::Yes(answer) => return Ok(answer),
-            Answered::No(reason) => return Err(Trouble::Told(reason)),
-            Answered::Nobody => {}
+        if let Some(answer) = self.ask(method, route, body).await? {
+            return Ok(answer);
         }
         let Self { home, config } = self.clone();
         blocking(move || directly(&mut store::open_to_change(&home, BUSY_MS)?, &config)).await
     }
 
-    async fn ask(&self, method: Method, route: &str, body: Option<Value>) -> Answered {
+    /// The worker's answer; none if there is no worker that could give one.
+    async fn ask(&self, method: Method, route: &str, body: Option<Value>) -> Result<Option<Value>, Trouble> {
         let Ok(answer) = client::ask(&self.home.socket(), method, route, body.as_ref()).await else {
-            return Answered::Nobody;
+            return Ok(None);
         };
         match answer["error"]["code"].as_str() {
-            None => Answered::Yes(answer),
+            None => Ok(Some(answer)),
             // A worker that is not well may still have a database that is; one of another version may lack the route.
-            Some("degraded" | "timeout" | "method_not_allowed") => Answered::Nobody,
-            Some("not_found") if is_unknown_route(&answer) => Answered::Nobody,
+            Some("degraded" | "timeout" | "method_not_allowed") => Ok(None),
+            Some("not_found") if is_unknown_route(&answer) => Ok(None),
             Some(_) => {
                 let message = answer["error"]["message"].as_str().unwrap_or("the service refuses");
-                Answered::No(message.to_owned())
+                Err(Trouble::Told(message.to_owned()))
             }
         }
     }
