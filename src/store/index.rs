@@ -3,8 +3,8 @@
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
-use super::StoreError;
 use super::search::{Document, KIND_SHIFT, Kind, PROJECT_SHIFT, Place, document};
+use super::{StoreError, vectors};
 
 /// A row's text as it goes into the index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -88,7 +88,7 @@ fn take_out(transaction: &Connection, item: i64) -> Result<(), StoreError> {
     let places: Vec<i64> = statement.query_map([item], |row| row.get(0))?.collect::<Result<_, _>>()?;
     for place in &places {
         transaction.prepare_cached("DELETE FROM search_index WHERE rowid = ?1")?.execute([place])?;
-        transaction.prepare_cached("DELETE FROM search_vectors WHERE place = ?1")?.execute([place])?;
+        vectors::remove(transaction, Place(*place))?;
         count(transaction, Place(*place), -1)?;
     }
     Ok(())
@@ -108,11 +108,14 @@ fn count(transaction: &Connection, place: Place, rows: i64) -> Result<(), StoreE
 
 /// A row that lost its vector needs another one; new rows are found by their ids. Without a model there is nothing to note.
 fn note_stale(transaction: &Connection, place: Place) -> Result<(), StoreError> {
-    let sql =
-        "INSERT OR IGNORE INTO search_stale (place) SELECT ?1 WHERE EXISTS (SELECT 1 FROM search_models)
-               AND EXISTS (SELECT 1 FROM search_progress WHERE what LIKE 'vectors % ' || ?2 AND id >= ?3)
-               AND NOT EXISTS (SELECT 1 FROM search_vectors WHERE place = ?1)";
-    transaction.prepare_cached(sql)?.execute(params![place.0, place.kind().as_str(), place.id()])?;
+    let sql = "SELECT EXISTS (SELECT 1 FROM search_models)
+               AND EXISTS (SELECT 1 FROM search_progress WHERE what LIKE 'vectors % ' || ?1 AND id >= ?2)";
+    let mut statement = transaction.prepare_cached(sql)?;
+    let was_read: bool = statement.query_row(params![place.kind().as_str(), place.id()], |row| row.get(0))?;
+    if was_read && !vectors::is_at(transaction, place)? {
+        let sql = "INSERT OR IGNORE INTO search_stale (place) VALUES (?1)";
+        transaction.prepare_cached(sql)?.execute([place.0])?;
+    }
     Ok(())
 }
 

@@ -13,11 +13,12 @@ use super::backup::{self, Reason};
 use crate::model::Millis;
 
 /// Each brings the schema from its index to the next version. A shipped one is never edited.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("migrations/0001_capture.sql"),
     include_str!("migrations/0002_search.sql"),
     include_str!("migrations/0003_vectors.sql"),
     include_str!("migrations/0004_learning.sql"),
+    include_str!("migrations/0005_vector_blocks.sql"),
 ];
 
 /// The version that this program writes and understands.

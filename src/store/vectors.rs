@@ -1,37 +1,134 @@
 //! Vectors: which rows lack one, putting them in, and reading them all. What they mean is none of its business.
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::StoreError;
 use super::index;
 use super::search::{Kind, Order, Place, Range};
 
-/// A model by its number here.
+/// A model as it is known here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ModelNumber(i64);
+pub struct KnownModel {
+    number: i64,
+    /// How many bytes a vector of it has.
+    width: usize,
+}
 
-/// The number of a model, if any row has a vector of it.
-pub fn model(database: &Connection, name: &str) -> Result<Option<ModelNumber>, StoreError> {
-    let sql = "SELECT no FROM search_models WHERE name = ?1";
-    Ok(database.prepare_cached(sql)?.query_row([name], |row| row.get(0)).optional()?.map(ModelNumber))
+/// The model of that name, if any row has a vector of it.
+pub fn model(database: &Connection, name: &str) -> Result<Option<KnownModel>, StoreError> {
+    let sql = "SELECT no, dimension FROM search_models WHERE name = ?1";
+    let read = |row: &Row<'_>| Ok(KnownModel { number: row.get(0)?, width: width(row.get(1)?) });
+    Ok(database.prepare_cached(sql)?.query_row([name], read).optional()?)
+}
+
+fn width(dimension: i64) -> usize {
+    4 + usize::try_from(dimension).unwrap_or_default()
+}
+
+/// The row that a place's vector shares with those of its neighbours, and which of them it is (migrations/0005_vector_blocks.sql).
+fn seat(place: Place) -> (i64, u8) {
+    (place.0 >> BLOCK_SHIFT, (place.0 & ((1 << BLOCK_SHIFT) - 1)) as u8)
+}
+
+const BLOCK_SHIFT: u32 = 7;
+
+/// The vectors that share a row.
+struct Block {
+    number: i64,
+    model: KnownModel,
+    bytes: Vec<u8>,
+}
+
+impl Block {
+    fn read(database: &Connection, number: i64) -> Result<Option<Self>, StoreError> {
+        let sql = "SELECT v.model, m.dimension, v.vectors FROM search_vectors v JOIN search_models m ON m.no = v.model
+                   WHERE v.block = ?1";
+        let read = |row: &Row<'_>| {
+            let model = KnownModel { number: row.get(0)?, width: width(row.get(1)?) };
+            Ok(Self { number, model, bytes: row.get(2)? })
+        };
+        Ok(database.prepare_cached(sql)?.query_row([number], read).optional()?)
+    }
+
+    /// Where in it a vector is, or else where it belongs.
+    fn find(&self, which: u8) -> Result<std::ops::Range<usize>, usize> {
+        let step = self.model.width + 1;
+        let before = self.bytes.chunks_exact(step).take_while(|entry| entry[0] < which).count() * step;
+        if self.bytes.len() >= before + step && self.bytes[before] == which {
+            Ok(before..before + step)
+        } else {
+            Err(before)
+        }
+    }
+
+    fn write(&self, transaction: &Connection) -> Result<(), StoreError> {
+        if self.bytes.is_empty() {
+            transaction
+                .prepare_cached("DELETE FROM search_vectors WHERE block = ?1")?
+                .execute([self.number])?;
+            return Ok(());
+        }
+        let sql = "INSERT INTO search_vectors (block, model, vectors) VALUES (?1, ?2, ?3)
+                   ON CONFLICT (block) DO UPDATE SET model = excluded.model, vectors = excluded.vectors";
+        transaction.prepare_cached(sql)?.execute(params![self.number, self.model.number, self.bytes])?;
+        Ok(())
+    }
+}
+
+/// The vector at a place.
+pub fn at(database: &Connection, model: KnownModel, place: Place) -> Result<Option<Vec<u8>>, StoreError> {
+    let (number, which) = seat(place);
+    let block = Block::read(database, number)?.filter(|block| block.model == model);
+    Ok(block.and_then(|block| block.find(which).ok().map(|at| block.bytes[at.start + 1..at.end].to_vec())))
+}
+
+/// Whether a place has a vector, of whatever model.
+pub(super) fn is_at(database: &Connection, place: Place) -> Result<bool, StoreError> {
+    let (number, which) = seat(place);
+    Ok(Block::read(database, number)?.is_some_and(|block| block.find(which).is_ok()))
+}
+
+/// Removes the vector at a place, if there is one.
+pub(super) fn remove(transaction: &Connection, place: Place) -> Result<(), StoreError> {
+    let (number, which) = seat(place);
+    let Some(mut block) = Block::read(transaction, number)? else { return Ok(()) };
+    let Ok(at) = block.find(which) else { return Ok(()) };
+    block.bytes.drain(at);
+    block.write(transaction)
+}
+
+/// Puts a vector at a place, instead of the one that may be there. Those of other models beside it go: they are of no use any more.
+fn put(transaction: &Connection, model: KnownModel, place: Place, vector: &[u8]) -> Result<(), StoreError> {
+    let (number, which) = seat(place);
+    let known = Block::read(transaction, number)?.filter(|block| block.model == model);
+    let mut block = known.unwrap_or(Block { number, model, bytes: Vec::new() });
+    let at = block.find(which).unwrap_or_else(|at| at..at);
+    block.bytes.splice(at, std::iter::once(which).chain(vector.iter().copied()));
+    block.write(transaction)
 }
 
 /// The vector of a session's last summary that has one.
 pub fn of_session(
     database: &Connection,
-    model: ModelNumber,
+    model: KnownModel,
     session: &str,
 ) -> Result<Option<Vec<u8>>, StoreError> {
-    let sql = "SELECT v.vector FROM session_summaries s JOIN search_projects p ON p.project = s.project
-                 JOIN search_vectors v ON v.place = (p.no << 44 | (1 << 42) | s.id)
-               WHERE s.session_id = ?1 AND v.model = ?2 ORDER BY s.id DESC LIMIT 1";
-    Ok(database.prepare_cached(sql)?.query_row(params![session, model.0], |row| row.get(0)).optional()?)
+    let sql = "SELECT p.no, s.id FROM session_summaries s JOIN search_projects p ON p.project = s.project
+               WHERE s.session_id = ?1 ORDER BY s.id DESC";
+    let mut statement = database.prepare_cached(sql)?;
+    let mut rows = statement.query([session])?;
+    while let Some(row) = rows.next()? {
+        if let Some(vector) = at(database, model, Place::new(row.get(0)?, Kind::Summary, row.get(1)?))? {
+            return Ok(Some(vector));
+        }
+    }
+    Ok(None)
 }
 
 /// Shows every vector of a model in a range to `look`, in the order of places.
 pub fn for_each(
     database: &Connection,
-    model: ModelNumber,
+    model: KnownModel,
     range: Range,
     look: impl FnMut(Place, &[u8]),
 ) -> Result<(), StoreError> {
@@ -41,16 +138,17 @@ pub fn for_each(
 /// The same in some order, and no more than `most`.
 pub fn for_some(
     database: &Connection,
-    model: ModelNumber,
+    model: KnownModel,
     range: Range,
     order: Order,
     most: usize,
-    mut look: impl FnMut(Place, &[u8]),
+    look: impl FnMut(Place, &[u8]),
 ) -> Result<(), StoreError> {
-    // Mapped, a page of vectors need not be copied; only while it is read, because mapped pages count as the process's memory.
+    // Mapped, a page of vectors is copied once instead of twice; only while it is read, because mapped pages count as the
+    // process's memory.
     let map = |bytes: i64| database.pragma_update(None, "mmap_size", bytes);
     map(MOST_MAPPED)?;
-    let seen = see(database, model, range, order, most, &mut look);
+    let seen = see(database, model, range, order, most, look);
     map(0)?;
     seen
 }
@@ -60,26 +158,38 @@ const MOST_MAPPED: i64 = 0x7fff_0000;
 
 fn see(
     database: &Connection,
-    model: ModelNumber,
+    model: KnownModel,
     range: Range,
     order: Order,
     most: usize,
-    look: &mut impl FnMut(Place, &[u8]),
+    mut look: impl FnMut(Place, &[u8]),
 ) -> Result<(), StoreError> {
     let sql = match order {
         Order::OldestFirst => {
-            "SELECT place, model, vector FROM search_vectors WHERE place BETWEEN ?1 AND ?2 ORDER BY place LIMIT ?3"
+            "SELECT block, vectors FROM search_vectors WHERE block BETWEEN ?1 AND ?2 AND model = ?3 ORDER BY block"
         }
         Order::NewestFirst => {
-            "SELECT place, model, vector FROM search_vectors WHERE place BETWEEN ?1 AND ?2 ORDER BY place DESC LIMIT ?3"
+            "SELECT block, vectors FROM search_vectors WHERE block BETWEEN ?1 AND ?2 AND model = ?3 ORDER BY block DESC"
         }
     };
     let mut statement = database.prepare_cached(sql)?;
-    let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let mut rows = statement.query([range.from.0, range.to.0, most])?;
-    while let Some(row) = rows.next()? {
-        if row.get::<_, i64>(1)? == model.0 {
-            look(Place(row.get(0)?), row.get_ref(2)?.as_blob().unwrap_or_default());
+    let mut rows = statement.query([seat(range.from).0, seat(range.to).0, model.number])?;
+    let mut left = most;
+    while left > 0
+        && let Some(row) = rows.next()?
+    {
+        let first = row.get::<_, i64>(0)? << BLOCK_SHIFT;
+        let entries = row.get_ref(1)?.as_blob().unwrap_or_default().chunks_exact(model.width + 1);
+        let mut show = |entry: &[u8]| {
+            let place = Place(first | i64::from(entry[0]));
+            if left > 0 && (range.from..=range.to).contains(&place) {
+                look(place, &entry[1..]);
+                left -= 1;
+            }
+        };
+        match order {
+            Order::OldestFirst => entries.for_each(&mut show),
+            Order::NewestFirst => entries.rev().for_each(&mut show),
         }
     }
     Ok(())
@@ -140,25 +250,15 @@ pub fn store(
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let sql = "INSERT INTO search_models (name, dimension) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
     transaction.execute(sql, params![name, i64::try_from(dimension).unwrap_or_default()])?;
-    for (kind, id, vector) in vectors {
-        let (table, is_there) = match kind {
-            Kind::Observation => ("observations", "t.deleted_at IS NULL"),
-            _ => ("session_summaries", "true"),
-        };
-        // A row that went away meanwhile gets none.
-        let sql = format!(
-            "INSERT INTO search_vectors (place, model, vector)
-             SELECT p.no << 44 | (?2 << 42) | t.id, (SELECT no FROM search_models WHERE name = ?3), ?4
-             FROM {table} t JOIN search_projects p ON p.project = t.project
-             WHERE t.id = ?1 AND {is_there}
-             ON CONFLICT (place) DO UPDATE SET model = excluded.model, vector = excluded.vector"
-        );
-        transaction.prepare_cached(&sql)?.execute(params![
-            id,
-            i64::from(*kind == Kind::Summary),
-            name,
-            vector
-        ])?;
+    if let Some(model) = model(&transaction, name)? {
+        for (kind, id, vector) in vectors {
+            // A row that went away meanwhile gets none.
+            if let Some(place) = place_of(&transaction, *kind, *id)?
+                && vector.len() == model.width
+            {
+                put(&transaction, model, place, vector)?;
+            }
+        }
     }
     for place in &missing.stale {
         transaction.prepare_cached("DELETE FROM search_stale WHERE place = ?1")?.execute([place])?;
@@ -167,6 +267,17 @@ pub fn store(
         index::set_progress(&transaction, &mark(name, *kind), *last)?;
     }
     Ok(transaction.commit()?)
+}
+
+/// Where a row is, if it is there and its project was indexed.
+fn place_of(database: &Connection, kind: Kind, id: i64) -> Result<Option<Place>, StoreError> {
+    let is_there = if kind == Kind::Observation { "t.deleted_at IS NULL" } else { "true" };
+    let sql = format!(
+        "SELECT p.no FROM {} t JOIN search_projects p ON p.project = t.project WHERE t.id = ?1 AND {is_there}",
+        kind.table()
+    );
+    let number = database.prepare_cached(&sql)?.query_row([id], |row| row.get(0)).optional()?;
+    Ok(number.map(|number| Place::new(number, kind, id)))
 }
 
 /// Forgets all vectors.
@@ -181,7 +292,8 @@ pub fn forget_all(database: &mut Connection) -> Result<(), StoreError> {
 
 /// How many rows have a vector, and how many should.
 pub fn coverage(database: &Connection) -> Result<(i64, i64), StoreError> {
-    let sql = "SELECT (SELECT count(*) FROM search_vectors),
+    let sql = "SELECT (SELECT coalesce(sum(length(v.vectors) / (5 + m.dimension)), 0)
+                FROM search_vectors v JOIN search_models m ON m.no = v.model),
                (SELECT count(*) FROM observations WHERE deleted_at IS NULL) + (SELECT count(*) FROM session_summaries)";
     Ok(database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?)
 }

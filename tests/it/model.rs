@@ -82,7 +82,10 @@ fn with_the_real_model_search_finds_what_shares_no_word() {
     assert_eq!(first(&worker.get(&format!("/api/search?q={QUESTION}")).json()), &Value::Null);
     let installed = cli(&sandbox, &["model", "install", "--file", model.to_str().unwrap()]);
     assert_eq!(installed.code, Some(0), "{installed:?}");
-    sandbox.wait_for("everything is read", "SELECT count(*) = 3 FROM search_vectors");
+    sandbox.wait_for(
+        "everything is read",
+        "SELECT coalesce(sum(length(vectors)), 0) = 3 * 389 FROM search_vectors",
+    );
     let found = worker.get(&format!("/api/search?q={QUESTION}&explain=1")).json();
     assert_eq!(first(&found), "1", "{found:#}");
     assert!(found["hits"][0]["explain"]["meaning"].as_f64().unwrap() > 0.9, "{found:#}");

@@ -1,13 +1,14 @@
 //! Vectors: in every fourth seed the worker has the model, where it was fetched before.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use claude_mem::search::meaning::{Embedder, MiniLm, Pace, text_of};
 use claude_mem::store::index::progress;
-use claude_mem::store::search::{Kind, document};
+use claude_mem::store::search::{Kind, Place, Range, document};
+use claude_mem::store::vectors;
 
-use crate::invariants::one;
 use crate::scene::Scene;
 
 const FILE: &str = "all-minilm-l6-v2-int8.onnx";
@@ -36,36 +37,37 @@ fn model(scene: &Scene) -> Option<PathBuf> {
 pub fn check(scene: &Scene) -> u64 {
     let Some(file) = model(scene) else { return 0 };
     let database = scene.sandbox.database();
-    let surplus =
-        "SELECT count(*) FROM search_vectors WHERE place NOT IN (SELECT id FROM search_index_docsize)";
-    assert_eq!(one::<i64>(&database, surplus), 0, "vectors of nothing");
     let model = MiniLm::load(&file).unwrap();
+    let Some(known) = vectors::model(&database, model.name()).unwrap() else { return 0 };
+    let mut there = Vec::new();
+    vectors::for_each(&database, known, Range::ALL, |place, vector| there.push((place, vector.to_vec())))
+        .unwrap();
     let mut compared = 0;
-    for (number, kind, table) in
-        [(0, Kind::Observation, "observations"), (1, Kind::Summary, "session_summaries")]
-    {
+    for (place, vector) in &there {
+        let document = document(&database, place.kind(), place.id()).unwrap();
+        let document = document.unwrap_or_else(|| panic!("the vector at {place:?} is of nothing"));
+        if compared < COMPARED {
+            let fresh = model.embed(&text_of(&document), Pace::AtOnce).unwrap().to_blob();
+            assert_eq!(*vector, fresh, "the vector at {place:?} is another from scratch");
+            compared += 1;
+        }
+    }
+    let mut expected: HashSet<(Kind, i64)> =
+        there.iter().map(|(place, _)| (place.kind(), place.id())).collect();
+    let mut stale = database.prepare("SELECT place FROM search_stale").unwrap();
+    let stale = stale.query_map([], |row| row.get(0).map(Place)).unwrap().map(Result::unwrap);
+    expected.extend(stale.map(|place| (place.kind(), place.id())));
+    for (kind, table) in [(Kind::Observation, "observations"), (Kind::Summary, "session_summaries")] {
         let what = format!("vectors {} {}", model.name(), kind.as_str());
         let read = progress(&database, &what).unwrap().unwrap_or_default();
-        let unread = format!(
-            "SELECT count(*) FROM {table} t WHERE id <= {read} AND NOT EXISTS (
-               SELECT 1 FROM search_projects p WHERE (p.no << 44 | ({number} << 42) | t.id) IN (
-                 SELECT place FROM search_vectors UNION SELECT place FROM search_stale))"
-        );
-        assert_eq!(one::<i64>(&database, &unread), 0, "{table} without a vector that will never get one");
-        let mut statement = database
-            .prepare("SELECT place, vector FROM search_vectors WHERE (place >> 42) & 3 = ?1")
-            .unwrap();
-        let rows =
-            statement.query_map([number], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?)));
-        for (place, vector) in rows.unwrap().map(Result::unwrap).take(COMPARED) {
-            let document = document(&database, kind, place & ((1 << 42) - 1)).unwrap().unwrap();
-            let fresh = model.embed(&text_of(&document), Pace::AtOnce).unwrap().to_blob();
-            assert_eq!(vector, fresh, "{table}: the vector at {place} is another from scratch");
-            compared += 1;
+        let sql = format!("SELECT id FROM {table} WHERE id <= ?1");
+        let mut statement = database.prepare(&sql).unwrap();
+        for id in statement.query_map([read], |row| row.get(0)).unwrap().map(Result::unwrap) {
+            assert!(expected.contains(&(kind, id)), "{table} {id} has no vector and will never get one");
         }
     }
     compared
 }
 
 /// Each takes a while.
-const COMPARED: usize = 100;
+const COMPARED: u64 = 100;

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use rten::{Model, RunOptions, ThreadPool};
+use rten::{Model, ModelOptions, RunOptions, ThreadPool};
 use rten_tensor::NdTensor;
 use rten_tensor::prelude::*;
 
 use super::glossary::Glossary;
+use super::integers::in_bytes;
 use super::wordpiece::WordPiece;
 use super::{Embedder, MeaningError, Pace, Vector};
 
@@ -38,7 +39,10 @@ impl MiniLm {
     pub fn load(file: &Path) -> Result<Self, MeaningError> {
         let bytes =
             std::fs::read(file).map_err(|source| MeaningError::File { path: file.to_owned(), source })?;
-        let model = Model::load(bytes).map_err(|error| MeaningError::Model(error.to_string()))?;
+        let bytes = in_bytes(&bytes).map_err(|error| MeaningError::Model(error.to_string()))?;
+        // Prepared for the kernels once instead of with every question: 11 MB for four fifths of the time.
+        let model = ModelOptions::with_all_ops().prepack_weights(true).load(bytes);
+        let model = model.map_err(|error| MeaningError::Model(error.to_string()))?;
         let tokens = vocabulary().ok_or_else(|| MeaningError::Model("it has no vocabulary".into()))?;
         Ok(Self {
             model,

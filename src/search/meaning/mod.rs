@@ -2,6 +2,7 @@
 //! way. Without a model search works by words alone.
 
 mod glossary;
+mod integers;
 mod minilm;
 pub mod package;
 mod vector;
