@@ -234,7 +234,7 @@ fn insert(
         .unwrap();
 }
 
-/// One observation in a transaction of its own, as the worker stores it, with the index's triggers and without them.
+/// One observation in a transaction of its own, as the worker stores it, with the index and without it.
 fn insert_cost(table: &mut Table) {
     let mut medians = Vec::new();
     for indexed in [false, true] {
@@ -258,7 +258,7 @@ fn insert_cost(table: &mut Table) {
             let place = (10_000 + number, Shape { for_each_session: 20, projects: 8 });
             insert(&database, place, &text[..40], text, text, &text[..60]);
             if indexed {
-                claude_mem::search::upkeep::take_up(&database).unwrap();
+                claude_mem::search::upkeep::take_up_many(&database).unwrap();
             }
             database.execute_batch("COMMIT").unwrap();
             times.push(began.elapsed().as_secs_f64() * 1000.0);

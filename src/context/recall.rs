@@ -16,8 +16,8 @@ use crate::search::meaning::{NAME, Vector};
 use crate::search::{self, Filter};
 use crate::store::StoreError;
 use crate::store::context as table;
-use crate::store::search::{self as index, Kind, Order, Place, Range};
-use crate::store::vectors;
+use crate::store::search::{self as index, Kind, Place, Range};
+use crate::store::vectors::{self, Order};
 
 /// How many hits are worth a look; search reads no more rows in full.
 const HITS: usize = 24;

@@ -5,42 +5,13 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::Connection;
 
 use super::query::{Clue, Query, Shape};
+use super::scope::Scope;
 use super::score::rarity;
 use super::spelling;
 use super::words::key;
 use crate::config::Search as Settings;
 use crate::store::StoreError;
-use crate::store::search::{self as index, IndexedProject, Kind, Order, Place, Range};
-
-/// Where to look, and how much there is.
-#[derive(Debug)]
-pub struct Scope {
-    /// The projects.
-    pub projects: Vec<IndexedProject>,
-    /// Their places; one range if it is one project, or all.
-    pub range: Range,
-    /// How many rows they have.
-    pub rows: f64,
-}
-
-impl Scope {
-    /// One project, or all; nothing if the project has no rows.
-    pub fn new(database: &Connection, project: Option<&str>) -> Result<Option<Self>, StoreError> {
-        let mut projects = index::projects(database)?;
-        let range = match project {
-            None => Range::ALL,
-            Some(name) => {
-                projects.retain(|project| project.name == name);
-                match projects.first() {
-                    Some(project) => Range::project(project.number),
-                    None => return Ok(None),
-                }
-            }
-        };
-        let rows = projects.iter().map(|project| project.rows).sum::<i64>();
-        Ok(Some(Self { projects, range, rows: rows as f64 }))
-    }
-}
+use crate::store::search::Place;
 
 /// Rows to read, most promising first, and how much each clue tells.
 #[derive(Debug, Default)]
@@ -53,10 +24,22 @@ pub struct Candidates {
     pub corrections: Vec<(String, String)>,
 }
 
-/// A clue in more rows than this decides only where no rarer clue was asked, and then by its newest rows.
-const LONG_LIST: usize = 5_000;
+/// A clue in more rows than this share of all decides only where no rarer clue was asked, and then by its newest rows.
+const LONG_LIST: f64 = 0.01;
+/// Shorter lists are never long, and longer ones always.
+const LONG_LISTS: (usize, usize) = (1_000, 5_000);
+/// Where many words are asked for, their lists together are no longer than this.
+const MOST_READ: usize = 30_000;
 /// Rows in question at a time; later, more common clues only lift those.
 const MOST_ROWS: usize = 40_000;
+/// Where only common words were asked for, the lists of the newest rows together are about this long.
+const MOST_NEWEST: usize = 40_000;
+/// More rows than this of those, and a word of one row more or less does not matter.
+const ENOUGH_NEWEST: usize = 8_000;
+/// If this part of the rows that are wanted are among the newest and have all that was asked, older ones are not sought.
+const ENOUGH_OF_ALL: usize = 4;
+/// So many times the rows that are wanted are many.
+const MANY: usize = 10;
 /// A title says more than a passage, already here.
 const IN_TITLE: f64 = 0.5;
 
@@ -68,9 +51,9 @@ pub fn candidates(
     settings: &Settings,
     all_rows: bool,
 ) -> Result<Candidates, StoreError> {
-    let longest = if all_rows { usize::MAX } else { LONG_LIST };
-    let read =
-        |expression: &str| index::matching(database, expression, scope.range, Order::OldestFirst, longest);
+    let long = ((scope.rows * LONG_LIST) as usize).clamp(LONG_LISTS.0, LONG_LISTS.1);
+    let longest = if all_rows { usize::MAX } else { long.min(MOST_READ / query.clues.len().max(1)) };
+    let read = |expression: &str| scope.matching(database, expression, longest);
     let mut lists: Vec<Vec<Place>> = Vec::new();
     for clue in &query.clues {
         lists.push(read(&clue.expression)?);
@@ -91,7 +74,7 @@ pub fn candidates(
     }
     let required = required(database, scope, query, if all_rows { usize::MAX } else { MOST_ROWS })?;
     let places = if order.is_empty() && required.is_none() {
-        newest_with(database, scope, query, &lists, settings)?
+        newest_with(database, scope, query, &lists, &rarities, settings)?
     } else {
         order.sort_by_key(|at| lists[*at].len());
         let mut scores = gather(database, scope, query, &lists, &rarities, &order, settings)?;
@@ -101,7 +84,7 @@ pub fn candidates(
             });
             scores.retain(|place, _| required.contains(place));
         }
-        best_first(scores)
+        best_first(scope, scores)
     };
     Ok(Candidates { places, rarities, corrections })
 }
@@ -124,7 +107,7 @@ fn gather(
         // Where all rows of a clue are read anyway, its titles need no look of their own.
         if list.len() > settings.depth() {
             let expression = format!("head : {}", clue.expression);
-            let titles = index::matching(database, &expression, scope.range, Order::OldestFirst, LONG_LIST)?;
+            let titles = scope.matching(database, &expression, LONG_LISTS.1)?;
             add(&mut scores, &titles, value * IN_TITLE);
         }
     }
@@ -145,12 +128,11 @@ fn add(scores: &mut HashMap<Place, f64>, list: &[Place], value: f64) {
 }
 
 /// Newest first among equals.
-fn best_first(scores: HashMap<Place, f64>) -> Vec<Place> {
-    let mut places: Vec<(Place, f64)> = scores.into_iter().collect();
-    places.sort_unstable_by(|a, b| {
-        b.1.total_cmp(&a.1).then_with(|| b.0.id().cmp(&a.0.id())).then_with(|| a.0.cmp(&b.0))
-    });
-    places.into_iter().map(|(place, _)| place).collect()
+fn best_first(scope: &Scope, scores: HashMap<Place, f64>) -> Vec<Place> {
+    let mut places: Vec<(f64, f64, Place)> =
+        scores.into_iter().map(|(place, score)| (score, scope.age(place), place)).collect();
+    places.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.total_cmp(&b.1)).then(b.2.cmp(&a.2)));
+    places.into_iter().map(|(_, _, place)| place).collect()
 }
 
 /// The rows that have all required phrases, if there are any.
@@ -164,64 +146,53 @@ fn required(
         return Ok(None);
     }
     let expressions: Vec<&str> = query.required.iter().map(|clue| clue.expression.as_str()).collect();
-    let list =
-        index::matching(database, &expressions.join(" AND "), scope.range, Order::OldestFirst, longest)?;
+    let list = scope.matching(database, &expressions.join(" AND "), longest)?;
     Ok(Some(list.into_iter().collect()))
 }
 
-/// Only common words were asked for: what has all of them, then any of them, the newest of each; of a single word its titles
-/// first.
+/// Only common words were asked for: the newest rows tell which of them have most of the words; those that have all of them, or a
+/// single one in their title, are found wherever they are.
 fn newest_with(
     database: &Connection,
     scope: &Scope,
     query: &Query,
     lists: &[Vec<Place>],
+    rarities: &[f64],
     settings: &Settings,
 ) -> Result<Vec<Place>, StoreError> {
-    let there: Vec<&str> = query
-        .clues
-        .iter()
-        .zip(lists)
-        .filter(|(_, list)| !list.is_empty())
-        .map(|(clue, _)| clue.expression.as_str())
-        .collect();
-    if there.is_empty() {
-        return Ok(Vec::new());
+    let there: Vec<usize> = (0..lists.len()).filter(|at| !lists[*at].is_empty()).collect();
+    let expressions: Vec<&str> = there.iter().map(|at| query.clues[*at].expression.as_str()).collect();
+    let best = match expressions[..] {
+        [] => return Ok(Vec::new()),
+        [only] => format!("head : {only}"),
+        _ => expressions.join(" AND "),
+    };
+    let value = |at: usize| query.clues[at].weight * rarities[at];
+    let mut wanted: Vec<(&str, f64)> =
+        expressions.iter().copied().zip(there.iter().map(|at| value(*at))).collect();
+    if let [(_, value)] = wanted[..] {
+        wanted.push((&best, value * IN_TITLE));
     }
-    let first = if let [only] = there[..] { format!("head : {only}") } else { there.join(" AND ") };
-    let mut ranges = Vec::new();
-    for range in newest_ranges(scope) {
-        if !index::newest(database, range, 1)?.is_empty() {
-            ranges.push(range);
+    let all: f64 = wanted.iter().map(|(_, value)| value).sum();
+    let mut scores = HashMap::new();
+    for range in scope.newest_ranges(database, (MOST_NEWEST / wanted.len()).min(ENOUGH_NEWEST))? {
+        for (expression, value) in &wanted {
+            add(&mut scores, &scope.matching_in(database, expression, range)?, *value);
         }
     }
-    let mut places = Vec::new();
-    for expression in [first, there.join(" OR ")] {
-        let mut step = Vec::new();
-        for range in &ranges {
-            step.extend(index::matching(
-                database,
-                &expression,
-                *range,
-                Order::NewestFirst,
-                settings.depth(),
-            )?);
+    let depth = settings.depth();
+    if scores.values().filter(|score| **score > all * 0.999).count() < depth / ENOUGH_OF_ALL {
+        for place in scope.matching(database, &best, depth * MANY)? {
+            scores.insert(place, all);
         }
-        step.sort_by_key(|place| std::cmp::Reverse(place.id()));
-        step.retain(|place| !places.contains(place));
-        step.truncate(settings.depth());
-        places.extend(step);
-        if places.len() >= settings.depth() {
-            break;
-        }
+    }
+    let mut places = best_first(scope, scores);
+    if places.len() < depth {
+        let mut more = scope.newest(database, Some(&expressions.join(" OR ")), depth)?;
+        more.retain(|place| !places.contains(place));
+        places.extend(more);
     }
     Ok(places)
-}
-
-/// Ranges in which a larger place is a newer row.
-pub fn newest_ranges(scope: &Scope) -> impl Iterator<Item = Range> {
-    let with_rows = scope.projects.iter().filter(|project| project.rows > 0);
-    with_rows.flat_map(|project| Kind::ALL.map(|kind| Range::kind(project.number, kind)))
 }
 
 /// Replaces words that no row has by known ones that are like them.

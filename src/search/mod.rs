@@ -8,11 +8,14 @@
 pub mod answer;
 mod candidates;
 mod dates;
+mod filter;
 pub mod meaning;
 pub mod parameters;
 mod query;
 mod rank;
+mod scope;
 mod score;
+mod similar;
 mod snippet;
 mod spelling;
 mod stem;

@@ -210,18 +210,24 @@ fn pair_clue(pair: &str) -> Clue {
 }
 
 fn phrase_clue(text: &str, stems: Vec<String>, weight: f64) -> Option<Clue> {
+    let expression = phrase(text)?;
+    (!stems.is_empty()).then(|| Clue {
+        expression,
+        shape: Shape::Phrase(stems),
+        weight,
+        asked: String::new(),
+    })
+}
+
+/// The index's expression for the words of a text, one after the other; nothing if it has none.
+pub fn phrase(text: &str) -> Option<String> {
     // The index has the pairs of unspaced scripts one after the other, too.
-    let expression = words(text)
+    let words: Vec<&str> = words(text)
         .flat_map(|word| {
             if word.unspaced { pairs(word.text).map(|(_, pair)| pair).collect() } else { vec![word.text] }
         })
-        .collect::<Vec<_>>()
-        .join(" ");
-    let shape = match stems.len() {
-        0 => return None,
-        _ => Shape::Phrase(stems),
-    };
-    Some(Clue { expression: quoted(&expression), shape, weight, asked: String::new() })
+        .collect();
+    (!words.is_empty()).then(|| quoted(&words.join(" ")))
 }
 
 #[cfg(test)]

@@ -5,12 +5,14 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::Connection;
 use serde_json::Value;
 
-use super::candidates::{Candidates, Scope, candidates, newest_ranges};
+use super::candidates::{Candidates, candidates};
+use super::filter::files;
 use super::query::{Clue, Query};
+use super::scope::Scope;
 use super::score::{Evidence, Matcher, bm25};
+use super::similar::fold_similar;
 use super::snippet::{self, Snippet};
-use super::words::{fold, words};
-use super::{AsOf, Filter, Found, Hit, Parts, Request, dates};
+use super::{AsOf, Found, Hit, Parts, Request, dates};
 use crate::config::Search as Settings;
 use crate::model::Millis;
 use crate::project::is_same_file;
@@ -27,17 +29,20 @@ pub struct Search<'a> {
     scope: Option<Scope>,
     /// Rows that came or changed since the index last looked at them: it says nothing true about them.
     waiting: HashSet<(Kind, i64)>,
+    /// The observations of the time that was asked for, if they are few enough to be listed.
+    in_time: Option<HashSet<i64>>,
 }
 
 /// A row in the running.
-struct Entry {
+pub struct Entry {
     /// Where it is in the index; nowhere if it waits.
     place: Option<Place>,
-    document: Document,
+    pub document: Document,
     evidence: Evidence,
     parts: Parts,
     score: f64,
-    similar: Vec<i64>,
+    /// Others that say nearly the same.
+    pub similar: Vec<i64>,
 }
 
 /// Prompts that the worker has not indexed yet are looked at one by one, so many at most.
@@ -46,6 +51,8 @@ const MOST_PENDING: u32 = 500;
 const WITH_NEIGHBOURS: usize = 30;
 /// Where filters drop rows, so many times more are looked at for their meaning.
 const BEFORE_FILTERS: usize = 20;
+/// Of a longer time more rows count than do not.
+const MOST_IN_TIME: usize = 20_000;
 /// How soon words are not trusted any more: a hit with half of what was asked counts for about a third.
 const DISTRUST: f64 = 1.5;
 /// How far neighbours reach, to each side.
@@ -59,7 +66,8 @@ impl<'a> Search<'a> {
         request: &'a Request,
         settings: &'a Settings,
     ) -> Result<Self, StoreError> {
-        let scope = Scope::new(database, request.filter.project.as_deref())?;
+        let filter = &request.filter;
+        let scope = Scope::new(database, filter.project.as_deref(), filter.expression())?;
         let as_of = match request.as_of {
             Some(as_of) => as_of,
             None => AsOf {
@@ -68,7 +76,16 @@ impl<'a> Search<'a> {
                 rows: scope.as_ref().map_or(0, |scope| scope.rows as i64),
             },
         };
-        Ok(Self { database, request, settings, as_of, scope, waiting: waiting(database)? })
+        let in_time = match (filter.since, filter.until) {
+            (None, None) => None,
+            (since, until) => index::made_between(
+                database,
+                since.unwrap_or(Millis::MIN),
+                until.unwrap_or(Millis::MAX),
+                MOST_IN_TIME,
+            )?,
+        };
+        Ok(Self { database, request, settings, as_of, scope, waiting: waiting(database)?, in_time })
     }
 
     pub fn run(mut self) -> Result<Found, StoreError> {
@@ -79,9 +96,12 @@ impl<'a> Search<'a> {
         }
         if let Some(scope) = &self.scope {
             found = if query.clues.is_empty() {
-                Candidates { places: self.newest(scope)?, ..Candidates::default() }
+                // Then the newest rows are the answer.
+                let most = if self.request.filter.is_picky() { usize::MAX } else { self.depth() };
+                let places = scope.newest(self.database, None, most)?;
+                Candidates { places, ..Candidates::default() }
             } else {
-                candidates(self.database, scope, &mut query, self.settings, self.is_filtered())?
+                candidates(self.database, scope, &mut query, self.settings, self.request.filter.is_picky())?
             };
         }
         found.rarities.resize(query.clues.len(), 1.0);
@@ -102,28 +122,6 @@ impl<'a> Search<'a> {
         Ok(Found { hits, total, as_of: self.as_of, corrections: found.corrections })
     }
 
-    /// Without any clue the newest rows are the answer.
-    fn newest(&self, scope: &Scope) -> Result<Vec<Place>, StoreError> {
-        let most = if self.is_filtered() { usize::MAX } else { self.depth() };
-        let mut places = Vec::new();
-        for range in newest_ranges(scope) {
-            places.extend(index::newest(self.database, range, most)?);
-        }
-        places.sort_by_key(|place| std::cmp::Reverse(place.id()));
-        Ok(places)
-    }
-
-    /// Whether rows must be looked at before it is known that they count.
-    fn is_filtered(&self) -> bool {
-        let Filter { project: _, kinds, types, concept, file, since, until } = &self.request.filter;
-        !kinds.is_empty()
-            || !types.is_empty()
-            || concept.is_some()
-            || file.is_some()
-            || since.is_some()
-            || until.is_some()
-    }
-
     fn depth(&self) -> usize {
         self.settings.depth().max(self.request.offset + self.request.limit)
     }
@@ -135,10 +133,8 @@ impl<'a> Search<'a> {
             if !self.may_count(*place) || self.waiting.contains(&(place.kind(), place.id())) {
                 continue;
             }
-            let Some(document) = index::document(self.database, place.kind(), place.id())? else { continue };
-            if self.counts(&document) {
-                entries.push(self.entry(Some(*place), document, matcher));
-            }
+            let Some(document) = self.document(place.kind(), place.id())? else { continue };
+            entries.push(self.entry(Some(*place), document, matcher));
             if entries.len() >= self.depth() {
                 break;
             }
@@ -153,28 +149,27 @@ impl<'a> Search<'a> {
 
     /// What the place alone tells: rows that came after the first page are not in any page.
     fn may_count(&self, place: Place) -> bool {
-        let newest = match place.kind() {
+        let (kind, id) = (place.kind(), place.id());
+        let newest = match kind {
             Kind::Observation => self.as_of.ids[0],
             Kind::Summary => self.as_of.ids[1],
             Kind::Prompt => self.as_of.ids[2],
         };
-        let kinds = &self.request.filter.kinds;
-        place.id() <= newest && (kinds.is_empty() || kinds.contains(&place.kind()))
+        id <= newest
+            && self.request.filter.has_kind(kind)
+            && (kind != Kind::Observation || self.in_time.as_ref().is_none_or(|ids| ids.contains(&id)))
     }
 
-    fn counts(&self, document: &Document) -> bool {
+    /// A row, if it is there and counts. Most of those that do not are known without their text.
+    fn document(&self, kind: Kind, id: i64) -> Result<Option<Document>, StoreError> {
         let filter = &self.request.filter;
-        let is_of_type = filter.types.is_empty()
-            || document
-                .type_word
-                .as_ref()
-                .is_some_and(|word| filter.types.iter().any(|wanted| wanted == word));
-        is_of_type
-            && filter.project.as_ref().is_none_or(|project| *project == document.project)
-            && filter.since.is_none_or(|since| document.created_at >= since)
-            && filter.until.is_none_or(|until| document.created_at < until)
-            && filter.concept.as_ref().is_none_or(|concept| has_concept(document, concept))
-            && filter.file.as_ref().is_none_or(|file| files(document).any(|path| is_same_file(&path, file)))
+        if filter.reads_labels() {
+            let label = index::label(self.database, kind, id)?;
+            if !label.is_some_and(|label| filter.allows_label(&label)) {
+                return Ok(None);
+            }
+        }
+        Ok(index::document(self.database, kind, id)?.filter(|document| filter.allows(document)))
     }
 
     /// Rows that wait for the index are found all the same.
@@ -188,10 +183,7 @@ impl<'a> Search<'a> {
             if !self.may_count(Place::new(0, kind, id)) {
                 continue;
             }
-            let Some(document) = index::document(self.database, kind, id)? else { continue };
-            if !self.counts(&document) {
-                continue;
-            }
+            let Some(document) = self.document(kind, id)? else { continue };
             let entry = self.entry(None, document, matcher);
             let matches = query.clues.is_empty() || entry.evidence.counts.iter().any(|count| *count > 0.0);
             let has_phrases = query.required.iter().all(|required| {
@@ -285,7 +277,7 @@ impl<'a> Search<'a> {
     ) -> Result<(), StoreError> {
         let known: HashSet<Place> = entries.iter().filter_map(|entry| entry.place).collect();
         let depth = self.settings.depth();
-        let most = if self.is_filtered() { depth * BEFORE_FILTERS } else { depth };
+        let most = if self.request.filter.is_picky() { depth * BEFORE_FILTERS } else { depth };
         let unknown: Vec<Place> =
             most_alike(likenesses, most).into_iter().filter(|place| !known.contains(place)).collect();
         entries.extend(self.read(&unknown, matcher)?);
@@ -434,42 +426,4 @@ pub(super) fn list(json: &str) -> Vec<String> {
         other => other.to_string(),
     };
     serde_json::from_str::<Vec<Value>>(json).unwrap_or_default().into_iter().map(text).collect()
-}
-
-fn has_concept(document: &Document, concept: &str) -> bool {
-    list(&document.concepts).iter().any(|known| known.eq_ignore_ascii_case(concept))
-}
-
-fn files(document: &Document) -> impl Iterator<Item = String> {
-    list(&document.files_modified).into_iter().chain(list(&document.files_read))
-}
-
-/// Rows of one project that say nearly the same become one, the best of them.
-fn fold_similar(entries: Vec<Entry>) -> Vec<Entry> {
-    let mut kept: Vec<Entry> = Vec::new();
-    let mut by_title: HashMap<(Kind, String, String), Vec<usize>> = HashMap::new();
-    for entry in entries {
-        let document = &entry.document;
-        let called = if document.title.is_empty() { &document.summary } else { &document.title };
-        let title: String = words(super::words_cut(called, 400)).map(|word| fold(word.text) + " ").collect();
-        let same = by_title.entry((document.kind, document.project.clone(), title)).or_default();
-        match same.iter().find(|at| says_the_same(&kept[**at].document, document)) {
-            Some(at) => kept[*at].similar.push(document.id),
-            None => {
-                same.push(kept.len());
-                kept.push(entry);
-            }
-        }
-    }
-    kept
-}
-
-/// Nine words of ten in common.
-fn says_the_same(a: &Document, b: &Document) -> bool {
-    let set = |document: &Document| -> HashSet<String> {
-        words(&document.summary).chain(words(&document.detail)).map(|word| fold(word.text)).collect()
-    };
-    let (a, b) = (set(a), set(b));
-    let common = a.intersection(&b).count();
-    common * 10 >= (a.len() + b.len() - common) * 9
 }

@@ -125,6 +125,11 @@ impl<'a> Matcher<'a> {
                     folded.clear();
                     folded.push_str(part);
                 } else {
+                    // Most words are none that is wanted, and their first letter tells.
+                    let first = part.as_bytes().first().copied().unwrap_or_default();
+                    if first.is_ascii() && !self.beginnings[usize::from(first.to_ascii_lowercase())] {
+                        return;
+                    }
                     fold_into(part, &mut folded);
                     let begins =
                         folded.as_bytes().first().is_some_and(|byte| self.beginnings[usize::from(*byte)]);

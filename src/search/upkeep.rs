@@ -17,6 +17,9 @@ use crate::store::vectors::{self, Missing};
 /// Rows in one transaction, so that no hook waits long.
 const AT_ONCE: u32 = 100;
 
+/// So many rows are worth a change of the index.
+const ENOUGH: u32 = 16;
+
 /// Does a little of what is to be done. True if there is more.
 pub fn catch_up(database: &mut Connection) -> Result<bool, StoreError> {
     let mut more = false;
@@ -28,10 +31,22 @@ pub fn catch_up(database: &mut Connection) -> Result<bool, StoreError> {
     for kind in Kind::ALL {
         more |= learn_words(database, kind)?;
     }
+    if !more {
+        more = index::merge_some(database)?;
+    }
     Ok(more)
 }
 
-/// Brings waiting rows into the index, in the transaction that wrote them. Returns how many.
+/// Brings waiting rows into the index if there are enough of them, in the transaction that wrote the last. Until then search looks
+/// at them one by one: a row alone costs the index five times as much as one among many.
+pub fn take_up_many(transaction: &Connection) -> Result<(), StoreError> {
+    if index::waiting(transaction, ENOUGH)?.len() == ENOUGH as usize {
+        take_up(transaction)?;
+    }
+    Ok(())
+}
+
+/// Brings waiting rows into the index. Returns how many.
 pub fn take_up(transaction: &Connection) -> Result<usize, StoreError> {
     index::take_up(transaction, AT_ONCE, |document| Text {
         head: indexed(
@@ -162,5 +177,5 @@ pub fn rebuild(database: &mut Connection, mut tell: impl FnMut()) -> Result<(), 
     while catch_up(database)? {
         tell();
     }
-    index::merge_some(database)
+    Ok(())
 }

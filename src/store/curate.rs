@@ -207,8 +207,7 @@ mod tests {
     fn found(database: &Connection, word: &str) -> usize {
         crate::search::upkeep::take_up(database).unwrap();
         let everywhere = store::search::Range::ALL;
-        let order = store::search::Order::OldestFirst;
-        store::search::matching(database, word, everywhere, order, 10).unwrap().len()
+        store::search::matching(database, word, everywhere, 10).unwrap().len()
     }
 
     #[test]

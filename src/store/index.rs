@@ -185,10 +185,12 @@ pub fn begin_rebuild(database: &mut Connection) -> Result<(), StoreError> {
     Ok(transaction.commit()?)
 }
 
-/// Merges the index's parts a little, so that reading it stays quick. Cheap when there is nothing to merge.
-pub fn merge_some(database: &Connection) -> Result<(), StoreError> {
-    database.execute("INSERT INTO search_index (search_index, rank) VALUES ('merge', 64)", [])?;
-    Ok(())
+/// Merges the index's parts a little, so that reading it stays quick. True if there is more to merge.
+pub fn merge_some(database: &Connection) -> Result<bool, StoreError> {
+    let before = database.total_changes();
+    database.execute("INSERT INTO search_index (search_index, rank) VALUES ('merge', 200)", [])?;
+    // The command itself counts as one change.
+    Ok(database.total_changes() - before > 1)
 }
 
 /// How the index and the tables differ.

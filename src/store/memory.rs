@@ -74,7 +74,7 @@ pub struct Settlement {
 pub fn settle(
     database: &mut Connection,
     settlement: &Settlement,
-    index: impl FnOnce(&Connection) -> Result<usize, StoreError>,
+    index: impl FnOnce(&Connection) -> Result<(), StoreError>,
 ) -> Result<bool, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if !queue::finish(&transaction, &settlement.endings, settlement.claim, settlement.now)? {

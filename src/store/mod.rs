@@ -230,9 +230,15 @@ pub fn open_to_recall(home: &Home, busy_ms: u32) -> Result<Connection, StoreErro
 fn prepare(database: &Connection, patience: Duration) -> Result<(), StoreError> {
     database.busy_timeout(patience)?;
     database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true)?;
+    keep_plans(database)?;
     // In WAL mode a commit survives a crash of the program without a sync of its own; the worker syncs a moment later.
     database.pragma_update(None, "synchronous", "NORMAL")?;
     Ok(())
+}
+
+/// Otherwise SQLite plans a statement anew whenever it is given other values, which takes as long as most of ours run.
+fn keep_plans(database: &Connection) -> rusqlite::Result<()> {
+    database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
 /// A column that holds a list as JSON. One that cannot be read is empty.

@@ -7,7 +7,7 @@ use r2d2_sqlite::SqliteConnectionManager;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::{StoreError, Version, prepare, queue, schema};
+use super::{StoreError, Version, keep_plans, prepare, queue, schema};
 use crate::model::Millis;
 use crate::paths::Home;
 
@@ -49,6 +49,7 @@ pub fn open_readers(home: &Home) -> Result<Readers, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let manager = SqliteConnectionManager::file(home.database()).with_flags(flags).with_init(|database| {
         keep_log_on_close(database)?;
+        keep_plans(database)?;
         database.busy_timeout(PATIENCE)?;
         database.pragma_update(None, "query_only", true)?;
         database.pragma_update(None, "wal_autocheckpoint", 0)?;

@@ -18,7 +18,7 @@ const MIGRATIONS: [&str; 5] = [
     include_str!("migrations/0002_search.sql"),
     include_str!("migrations/0003_vectors.sql"),
     include_str!("migrations/0004_learning.sql"),
-    include_str!("migrations/0005_vector_blocks.sql"),
+    include_str!("migrations/0005_quicker_search.sql"),
 ];
 
 /// The version that this program writes and understands.

@@ -1,6 +1,8 @@
 //! Reading the search index: its lists, and the rows behind them. What a query means and how hits are ranked is none of its
 //! business; `index` keeps it up to date.
 
+use std::collections::HashSet;
+
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -95,8 +97,12 @@ impl Range {
 
     /// One kind of one project.
     pub fn kind(project: i64, kind: Kind) -> Self {
-        let from = Place::new(project, kind, 0);
-        Self { from, to: Place(from.0 + (1 << KIND_SHIFT) - 1) }
+        Self::ids(project, kind, 0, (1 << KIND_SHIFT) - 1)
+    }
+
+    /// Those of one kind of one project, from one id to another.
+    pub fn ids(project: i64, kind: Kind, from: i64, to: i64) -> Self {
+        Self { from: Place::new(project, kind, from), to: Place::new(project, kind, to) }
     }
 }
 
@@ -120,31 +126,16 @@ pub fn projects(database: &Connection) -> Result<Vec<IndexedProject>, StoreError
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The order in which places are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the words say it")]
-pub enum Order {
-    OldestFirst,
-    NewestFirst,
-}
-
-/// The places that an expression of the index matches, at most `limit`.
+/// The places that an expression of the index matches, in their order, at most `limit`. Backwards the index is read several times
+/// as slowly.
 pub fn matching(
     database: &Connection,
     expression: &str,
     range: Range,
-    order: Order,
     limit: usize,
 ) -> Result<Vec<Place>, StoreError> {
-    let sql = match order {
-        Order::OldestFirst => {
-            "SELECT rowid FROM search_index WHERE search_index MATCH ?1 AND rowid BETWEEN ?2 AND ?3 LIMIT ?4"
-        }
-        Order::NewestFirst => {
-            "SELECT rowid FROM search_index WHERE search_index MATCH ?1 AND rowid BETWEEN ?2 AND ?3
-             ORDER BY rowid DESC LIMIT ?4"
-        }
-    };
+    let sql =
+        "SELECT rowid FROM search_index WHERE search_index MATCH ?1 AND rowid BETWEEN ?2 AND ?3 LIMIT ?4";
     let mut statement = database.prepare_cached(sql)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = statement
@@ -152,13 +143,18 @@ pub fn matching(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The newest places of a range.
-pub fn newest(database: &Connection, range: Range, limit: usize) -> Result<Vec<Place>, StoreError> {
-    let sql = "SELECT id FROM search_index_docsize WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT ?3";
+/// All places of a range.
+pub fn places(database: &Connection, range: Range) -> Result<Vec<Place>, StoreError> {
+    let sql = "SELECT id FROM search_index_docsize WHERE id BETWEEN ?1 AND ?2";
     let mut statement = database.prepare_cached(sql)?;
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = statement.query_map(params![range.from.0, range.to.0, limit], |row| row.get(0).map(Place))?;
+    let rows = statement.query_map(params![range.from.0, range.to.0], |row| row.get(0).map(Place))?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Whether a range has any.
+pub fn has_places(database: &Connection, range: Range) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM search_index_docsize WHERE id BETWEEN ?1 AND ?2)";
+    Ok(database.prepare_cached(sql)?.query_row([range.from.0, range.to.0], |row| row.get(0))?)
 }
 
 /// A row as search looks at it: of any kind, in the same fields.
@@ -230,6 +226,41 @@ pub fn document(database: &Connection, kind: Kind, id: i64) -> Result<Option<Doc
         })
     };
     Ok(database.prepare_cached(sql)?.query_row([id], read).optional()?)
+}
+
+/// What tells without a look at a row's text whether it is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// An observation's type.
+    pub type_word: Option<String>,
+    /// When it was made.
+    pub created_at: Millis,
+}
+
+/// The label of the row of that id, unless it is gone.
+pub fn label(database: &Connection, kind: Kind, id: i64) -> Result<Option<Label>, StoreError> {
+    let sql = match kind {
+        Kind::Observation => "SELECT type, created_at FROM observations WHERE id = ?1 AND deleted_at IS NULL",
+        Kind::Summary => "SELECT NULL, created_at FROM session_summaries WHERE id = ?1",
+        Kind::Prompt => "SELECT NULL, created_at FROM user_prompts WHERE id = ?1",
+    };
+    let read = |row: &Row<'_>| Ok(Label { type_word: row.get(0)?, created_at: row.get(1)? });
+    Ok(database.prepare_cached(sql)?.query_row([id], read).optional()?)
+}
+
+/// The observations that were made between two times, the second not included, unless there are more than `most`.
+pub fn made_between(
+    database: &Connection,
+    since: Millis,
+    until: Millis,
+    most: usize,
+) -> Result<Option<HashSet<i64>>, StoreError> {
+    let sql = "SELECT id FROM observations WHERE created_at >= ?1 AND created_at < ?2 AND deleted_at IS NULL LIMIT ?3";
+    let mut statement = database.prepare_cached(sql)?;
+    let limit = i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1);
+    let rows = statement.query_map(params![since, until, limit], |row| row.get(0))?;
+    let ids: HashSet<i64> = rows.collect::<Result<_, _>>()?;
+    Ok((ids.len() <= most).then_some(ids))
 }
 
 fn or_empty<T: FromSql + Default>(row: &Row<'_>, index: usize) -> rusqlite::Result<T> {

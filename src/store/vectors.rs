@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::StoreError;
 use super::index;
-use super::search::{Kind, Order, Place, Range};
+use super::search::{Kind, Place, Range};
 
 /// A model as it is known here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ fn width(dimension: i64) -> usize {
     4 + usize::try_from(dimension).unwrap_or_default()
 }
 
-/// The row that a place's vector shares with those of its neighbours, and which of them it is (migrations/0005_vector_blocks.sql).
+/// The row that a place's vector shares with those of its neighbours, and which of them it is (migrations/0005_quicker_search.sql).
 fn seat(place: Place) -> (i64, u8) {
     (place.0 >> BLOCK_SHIFT, (place.0 & ((1 << BLOCK_SHIFT) - 1)) as u8)
 }
@@ -125,6 +125,14 @@ pub fn of_session(
     Ok(None)
 }
 
+/// The order in which places are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the words say it")]
+pub enum Order {
+    OldestFirst,
+    NewestFirst,
+}
+
 /// Shows every vector of a model in a range to `look`, in the order of places.
 pub fn for_each(
     database: &Connection,
@@ -142,28 +150,9 @@ pub fn for_some(
     range: Range,
     order: Order,
     most: usize,
-    look: impl FnMut(Place, &[u8]),
-) -> Result<(), StoreError> {
-    // Mapped, a page of vectors is copied once instead of twice; only while it is read, because mapped pages count as the
-    // process's memory.
-    let map = |bytes: i64| database.pragma_update(None, "mmap_size", bytes);
-    map(MOST_MAPPED)?;
-    let seen = see(database, model, range, order, most, look);
-    map(0)?;
-    seen
-}
-
-/// What SQLite can map at most.
-const MOST_MAPPED: i64 = 0x7fff_0000;
-
-fn see(
-    database: &Connection,
-    model: KnownModel,
-    range: Range,
-    order: Order,
-    most: usize,
     mut look: impl FnMut(Place, &[u8]),
 ) -> Result<(), StoreError> {
+    // Not mapped into memory: that was slower, because every page of it has to be found and let go again for each question.
     let sql = match order {
         Order::OldestFirst => {
             "SELECT block, vectors FROM search_vectors WHERE block BETWEEN ?1 AND ?2 AND model = ?3 ORDER BY block"

@@ -36,6 +36,11 @@ impl Rest {
         Some(QUIET.saturating_sub(self.worked?.elapsed()))
     }
 
+    /// Whether the last work is over for a while.
+    pub fn is_quiet(&self) -> bool {
+        self.worked.is_none_or(|worked| worked.elapsed() >= QUIET)
+    }
+
     fn work_at(&mut self, now: Instant) {
         if self.worked.replace(now).is_none() {
             self.since = now;

@@ -120,6 +120,9 @@ impl Processor {
                 Err(error) => return self.ended_by(&error),
             };
             self.report(around.supervisor).await;
+            if self.shared.take_asked() {
+                self.rest.put_off();
+            }
             let wait = self.rest.keep().map_or(wait, |rest_in| rest_in.min(wait));
             let wait = around.supervisor.at_most(wait);
             tokio::select! {
@@ -147,7 +150,7 @@ impl Processor {
         if spooled::drain(&self.shared.home, &self.running.database).await? {
             self.shared.nudge.notify_one();
         }
-        self.upkeep.keep_up(&self.shared, &self.running).await?;
+        self.upkeep.keep_up(&self.shared, &self.running, self.rest.is_quiet()).await?;
         let wake_at = self.claim_all().await?;
         if std::mem::take(&mut self.is_hindered) {
             self.shared.set_well();

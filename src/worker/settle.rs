@@ -43,7 +43,9 @@ pub async fn settle(shared: &Shared, running: &Arc<Running>, work: Work) -> Resu
     };
     let store = || {
         let settlement = settlement.clone();
-        running.database.write(move |database| memory::settle(database, &settlement, search::upkeep::take_up))
+        running
+            .database
+            .write(move |database| memory::settle(database, &settlement, search::upkeep::take_up_many))
     };
     match patiently(shared, store).await {
         Ok(true) => running.seen.confirm(&settlement.session),

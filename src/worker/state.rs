@@ -1,6 +1,6 @@
 //! What the worker's parts share: whether it is well, and the figures that health reports.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,7 @@ pub struct Shared {
     trouble: Mutex<Option<String>>,
     damage: Mutex<Option<String>>,
     last_claim: AtomicI64,
+    asked: AtomicBool,
     /// The model that search finds meanings by.
     pub mind: Mind,
 }
@@ -94,6 +95,7 @@ impl Shared {
             trouble: Mutex::new(Some("starting".into())),
             damage: Mutex::default(),
             last_claim: AtomicI64::new(0),
+            asked: AtomicBool::new(false),
         }
     }
 
@@ -120,6 +122,18 @@ impl Shared {
             tracing::error!(reason, "degraded: {reason}");
             *trouble = Some(reason.to_owned());
         }
+    }
+
+    /// Somebody asked what takes memory to answer: there will be something to give back.
+    pub fn note_asked(&self) {
+        if !self.asked.swap(true, Ordering::Relaxed) {
+            self.nudge.notify_one();
+        }
+    }
+
+    /// Whether somebody asked since this was last called.
+    pub fn take_asked(&self) -> bool {
+        self.asked.swap(false, Ordering::Relaxed)
     }
 
     /// Somebody found the database damaged.

@@ -40,8 +40,13 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Does what is due. Cheap when nothing is.
-    pub async fn keep_up(&mut self, shared: &Arc<Shared>, running: &Arc<Running>) -> Result<(), StoreError> {
+    /// Does what is due. Cheap when nothing is. The few rows that the last work left to the index wait until it is quiet.
+    pub async fn keep_up(
+        &mut self,
+        shared: &Arc<Shared>,
+        running: &Arc<Running>,
+        is_quiet: bool,
+    ) -> Result<(), StoreError> {
         let log = std::fs::metadata(shared.home.log()).map_or(0, |meta| meta.len());
         if log > LOG_LARGE {
             let patience = if log > LOG_TOO_LARGE { LONGEST_WAIT } else { Duration::ZERO };
@@ -56,7 +61,7 @@ impl Schedule {
                 shared.nudge.notify_one();
             }
         }
-        if running.database.write(search::upkeep::catch_up).await? {
+        if is_quiet && running.database.write(search::upkeep::catch_up).await? {
             shared.nudge.notify_one();
         }
         mind::read_on(shared, running).await?;

@@ -29,6 +29,7 @@ pub async fn at_start(
     let budget = asked.budget(&running.config);
     let (session, source) = (SessionId(asked.session_id.clone()), asked.source.clone());
     let (here, hint) = (Arc::clone(&running), Hint::of(&shared.home));
+    running.index_what_waits().await;
     let built = running
         .database
         .read(move |database| Ok(briefing::build(database, &here.config, &here.repositories, &asked, hint)));
@@ -37,6 +38,7 @@ pub async fn at_start(
         tracing::warn!(failure, "a layer of the context failed: {failure}");
     }
     let build_ms = began.elapsed().as_secs_f64() * 1000.0;
+    shared.note_asked();
     // Somebody who only wants to see it is not a session.
     if !session.as_str().is_empty() {
         let entry = LogEntry {
@@ -97,6 +99,7 @@ async fn tell(
         _ => None,
     };
     let (here, asking) = (Arc::clone(&running), session.clone());
+    running.index_what_waits().await;
     // Two hook sets ask at once, and one of them is to be told.
     let _turn = shared.telling.lock().await;
     let told = running.database.read(move |database| {

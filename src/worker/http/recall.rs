@@ -45,14 +45,15 @@ async fn find(shared: &Arc<Shared>, parameters: &Named) -> Result<Json<Value>, A
     let now = clock::now();
     let mut request = Request::from_parameters(parameters, now).map_err(ApiError::bad_request)?;
     let settings = running.config.search.clone();
-    let shared = shared.clone();
+    let with = shared.clone();
     running.index_what_waits().await;
     let found = running.database.read(move |database| {
-        request.meaning = shared.mind.understand(&request.query);
+        request.meaning = with.mind.understand(&request.query);
         let found = search::search(database, &request, &settings)?;
         Ok(answer::found(&found, request.offset, now))
     });
     let mut found = found.await?;
+    shared.note_asked();
     found["took_ms"] = json!((began.elapsed().as_secs_f64() * 100_000.0).round() / 100.0);
     Ok(Json(found))
 }

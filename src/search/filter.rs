@@ -1,0 +1,65 @@
+//! What a hit must be: first by what the index can tell, then by a part of the row, then by the whole of it.
+
+use super::Filter;
+use super::query::phrase;
+use super::rank::list;
+use crate::project::is_same_file;
+use crate::store::search::{Document, Kind, Label};
+
+impl Filter {
+    /// Whether rows must be looked at before it is known that they count.
+    pub(super) fn is_picky(&self) -> bool {
+        let Self { project: _, kinds, types, concept, file, since, until } = self;
+        !kinds.is_empty()
+            || !types.is_empty()
+            || concept.is_some()
+            || file.is_some()
+            || since.is_some()
+            || until.is_some()
+    }
+
+    /// What the index says of every row that may count. Of a file only the name: no telling how much of its path was noted.
+    pub(super) fn expression(&self) -> Option<String> {
+        let name = self.file.as_ref().map(|file| file.rsplit('/').next().unwrap_or(file));
+        let words = [self.concept.as_deref(), name];
+        let parts: Vec<String> =
+            words.into_iter().flatten().filter_map(phrase).map(|phrase| format!("head : {phrase}")).collect();
+        (!parts.is_empty()).then(|| parts.join(" AND "))
+    }
+
+    /// Whether rows of a kind can count at all.
+    pub(super) fn has_kind(&self, kind: Kind) -> bool {
+        (self.kinds.is_empty() || self.kinds.contains(&kind))
+            && (self.types.is_empty() || kind == Kind::Observation)
+    }
+
+    /// Whether the label alone can rule a row out.
+    pub(super) fn reads_labels(&self) -> bool {
+        !self.types.is_empty() || self.since.is_some() || self.until.is_some()
+    }
+
+    /// Whether a row counts as far as its label tells.
+    pub(super) fn allows_label(&self, label: &Label) -> bool {
+        let is_of_type = self.types.is_empty()
+            || label.type_word.as_ref().is_some_and(|word| self.types.iter().any(|wanted| wanted == word));
+        is_of_type
+            && self.since.is_none_or(|since| label.created_at >= since)
+            && self.until.is_none_or(|until| label.created_at < until)
+    }
+
+    /// Whether a row counts whose label was allowed.
+    pub(super) fn allows(&self, document: &Document) -> bool {
+        self.project.as_ref().is_none_or(|project| *project == document.project)
+            && self.concept.as_ref().is_none_or(|concept| has_concept(document, concept))
+            && self.file.as_ref().is_none_or(|file| files(document).any(|path| is_same_file(&path, file)))
+    }
+}
+
+fn has_concept(document: &Document, concept: &str) -> bool {
+    list(&document.concepts).iter().any(|known| known.eq_ignore_ascii_case(concept))
+}
+
+/// The files that a row is about.
+pub(super) fn files(document: &Document) -> impl Iterator<Item = String> {
+    list(&document.files_modified).into_iter().chain(list(&document.files_read))
+}

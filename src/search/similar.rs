@@ -1,0 +1,38 @@
+//! Rows that say nearly the same.
+
+use std::collections::{HashMap, HashSet};
+
+use super::rank::Entry;
+use super::words::{fold, words};
+use super::words_cut;
+use crate::store::search::{Document, Kind};
+
+/// Rows of one project that say nearly the same become one, the best of them.
+pub fn fold_similar(entries: Vec<Entry>) -> Vec<Entry> {
+    let mut kept: Vec<Entry> = Vec::new();
+    let mut by_title: HashMap<(Kind, String, String), Vec<usize>> = HashMap::new();
+    for entry in entries {
+        let document = &entry.document;
+        let called = if document.title.is_empty() { &document.summary } else { &document.title };
+        let title: String = words(words_cut(called, 400)).map(|word| fold(word.text) + " ").collect();
+        let same = by_title.entry((document.kind, document.project.clone(), title)).or_default();
+        match same.iter().find(|at| says_the_same(&kept[**at].document, document)) {
+            Some(at) => kept[*at].similar.push(document.id),
+            None => {
+                same.push(kept.len());
+                kept.push(entry);
+            }
+        }
+    }
+    kept
+}
+
+/// Nine words of ten in common.
+fn says_the_same(a: &Document, b: &Document) -> bool {
+    let set = |document: &Document| -> HashSet<String> {
+        words(&document.summary).chain(words(&document.detail)).map(|word| fold(word.text)).collect()
+    };
+    let (a, b) = (set(a), set(b));
+    let common = a.intersection(&b).count();
+    common * 10 >= (a.len() + b.len() - common) * 9
+}
