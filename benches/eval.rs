@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use claude_mem::config::{Config, Environment, Search as Settings};
 use claude_mem::paths::Home;
 use claude_mem::search::meaning::{self, MiniLm};
-use claude_mem::search::{self, Filter, Request};
+use claude_mem::search::{self, Alike, Filter, Request};
 use claude_mem::store;
 use rusqlite::{Connection, params};
 use serde::Deserialize;
@@ -221,7 +221,7 @@ fn rank_of(
 ) -> Option<usize> {
     let meaning = model.and_then(|model| meaning::of_query(&question.q, model).unwrap());
     let request = Request {
-        meaning,
+        alike: meaning.map_or(Alike::Unknown, Alike::To),
         query: question.q.clone(),
         filter: Filter { project: question.project.clone(), ..Filter::default() },
         limit: 10,

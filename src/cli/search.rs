@@ -95,7 +95,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let found = ask(home, environment, &format!("/api/search?{}", query.join("&")), |database, config| {
         let now = clock::now();
         let mut request = Request::from_parameters(&parameters, now).map_err(anyhow::Error::msg)?;
-        request.meaning = meaning_of(home, &request.query);
+        request.alike = meaning_of(home, &request.query).map_or(search::Alike::Unknown, search::Alike::To);
         let found = search::search(database, &request, &config.search)?;
         Ok(answer::found(&found, request.offset, now))
     })?;

@@ -68,7 +68,7 @@ impl<'a> BySearch<'a> {
         }
         let request = search::Request {
             query: words.join(" "),
-            alike: Some(self.alike(question)?),
+            alike: search::Alike::Known(self.alike(question)?),
             // Not by kind: a filter makes search read everything.
             filter: Filter { project: Some(self.project.to_owned()), ..Filter::default() },
             near_files: question.files.clone(),

@@ -1,7 +1,5 @@
 //! Which rows are worth reading in full: each clue's list from the index, the rarest deciding.
 
-use std::collections::{HashMap, HashSet};
-
 use rusqlite::Connection;
 
 use super::query::{Clue, Query, Shape};
@@ -33,9 +31,9 @@ const MOST_READ: usize = 30_000;
 /// Rows in question at a time; later, more common clues only lift those.
 const MOST_ROWS: usize = 40_000;
 /// Where only common words were asked for, the lists of the newest rows together are about this long.
-const MOST_NEWEST: usize = 40_000;
+const MOST_NEWEST: usize = 20_000;
 /// More rows than this of those, and a word of one row more or less does not matter.
-const ENOUGH_NEWEST: usize = 8_000;
+const ENOUGH_NEWEST: usize = 4_000;
 /// If this part of the rows that are wanted are among the newest and have all that was asked, older ones are not sought.
 const ENOUGH_OF_ALL: usize = 4;
 /// So many times the rows that are wanted are many.
@@ -79,10 +77,8 @@ pub fn candidates(
         order.sort_by_key(|at| lists[*at].len());
         let mut scores = gather(database, scope, query, &lists, &rarities, &order, settings)?;
         if let Some(required) = &required {
-            required.iter().for_each(|place| {
-                scores.entry(*place).or_insert(0.0);
-            });
-            scores.retain(|place, _| required.contains(place));
+            add(&mut scores, required, 0.0);
+            scores.retain(|(place, _)| required.binary_search(place).is_ok());
         }
         best_first(scope, scores)
     };
@@ -98,8 +94,8 @@ fn gather(
     rarities: &[f64],
     order: &[usize],
     settings: &Settings,
-) -> Result<HashMap<Place, f64>, StoreError> {
-    let mut scores: HashMap<Place, f64> = HashMap::new();
+) -> Result<Scores, StoreError> {
+    let mut scores = Scores::new();
     for &at in order {
         let (clue, list) = (&query.clues[at], &lists[at]);
         let value = clue.weight * rarities[at];
@@ -114,21 +110,30 @@ fn gather(
     Ok(scores)
 }
 
-fn add(scores: &mut HashMap<Place, f64>, list: &[Place], value: f64) {
+/// Places in their order, and what they count.
+type Scores = Vec<(Place, f64)>;
+
+/// Lets the places of a list, which come in their order, count so much more.
+fn add(scores: &mut Scores, list: &[Place], value: f64) {
     let is_full = scores.len() > MOST_ROWS;
+    let mut sum = Vec::with_capacity(scores.len() + if is_full { 0 } else { list.len() });
+    let mut known = scores.drain(..).peekable();
     for place in list {
-        match scores.get_mut(place) {
-            Some(score) => *score += value,
-            None if !is_full => {
-                scores.insert(*place, value);
-            }
+        while let Some(earlier) = known.next_if(|known| known.0 < *place) {
+            sum.push(earlier);
+        }
+        match known.next_if(|known| known.0 == *place) {
+            Some((place, score)) => sum.push((place, score + value)),
+            None if !is_full => sum.push((*place, value)),
             None => {}
         }
     }
+    sum.extend(known);
+    *scores = sum;
 }
 
 /// Newest first among equals.
-fn best_first(scope: &Scope, scores: HashMap<Place, f64>) -> Vec<Place> {
+fn best_first(scope: &Scope, scores: Scores) -> Vec<Place> {
     let mut places: Vec<(f64, f64, Place)> =
         scores.into_iter().map(|(place, score)| (score, scope.age(place), place)).collect();
     places.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.total_cmp(&b.1)).then(b.2.cmp(&a.2)));
@@ -141,13 +146,12 @@ fn required(
     scope: &Scope,
     query: &Query,
     longest: usize,
-) -> Result<Option<HashSet<Place>>, StoreError> {
+) -> Result<Option<Vec<Place>>, StoreError> {
     if query.required.is_empty() {
         return Ok(None);
     }
     let expressions: Vec<&str> = query.required.iter().map(|clue| clue.expression.as_str()).collect();
-    let list = scope.matching(database, &expressions.join(" AND "), longest)?;
-    Ok(Some(list.into_iter().collect()))
+    scope.matching(database, &expressions.join(" AND "), longest).map(Some)
 }
 
 /// Only common words were asked for: the newest rows tell which of them have most of the words; those that have all of them, or a
@@ -174,17 +178,20 @@ fn newest_with(
         wanted.push((&best, value * IN_TITLE));
     }
     let all: f64 = wanted.iter().map(|(_, value)| value).sum();
-    let mut scores = HashMap::new();
+    let mut scores = Scores::new();
     for range in scope.newest_ranges(database, (MOST_NEWEST / wanted.len()).min(ENOUGH_NEWEST))? {
+        let mut of_range = Scores::new();
         for (expression, value) in &wanted {
-            add(&mut scores, &scope.matching_in(database, expression, range)?, *value);
+            add(&mut of_range, &scope.matching_in(database, expression, range)?, *value);
         }
+        scores.extend(of_range);
     }
     let depth = settings.depth();
-    if scores.values().filter(|score| **score > all * 0.999).count() < depth / ENOUGH_OF_ALL {
-        for place in scope.matching(database, &best, depth * MANY)? {
-            scores.insert(place, all);
-        }
+    if scores.iter().filter(|(_, score)| *score > all * 0.999).count() < depth / ENOUGH_OF_ALL {
+        let mut list = scope.matching(database, &best, depth * MANY)?;
+        scores.sort_unstable_by_key(|(place, _)| *place);
+        list.retain(|place| scores.binary_search_by_key(place, |(place, _)| *place).is_err());
+        add(&mut scores, &list, all);
     }
     let mut places = best_first(scope, scores);
     if places.len() < depth {

@@ -5,6 +5,7 @@
 //! names, and a little by age and kind. All SQL is in `store::search`; what a question looks like from outside is in
 //! [`parameters`] and [`answer`].
 
+mod alike;
 pub mod answer;
 mod candidates;
 mod dates;
@@ -29,23 +30,22 @@ mod tests;
 use rusqlite::Connection;
 use serde::Serialize;
 
+pub use alike::{Alike, Likenesses, compare};
 pub use query::Query;
 pub use snippet::Snippet;
 
 use crate::config::Search as Settings;
 use crate::model::Millis;
 use crate::store::StoreError;
-use crate::store::search::{Kind, Place};
+use crate::store::search::Kind;
 
 /// What is asked.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     /// In any words.
     pub query: String,
-    /// What the query means, where a model is at hand.
-    pub meaning: Option<Meaning>,
-    /// How alike rows are in meaning, in the order of places, where somebody has compared them already.
-    pub alike: Option<Vec<(Place, f32)>>,
+    /// How alike rows are in meaning, where a model is at hand.
+    pub alike: Alike,
     /// What a hit must be.
     pub filter: Filter,
     /// The project of the one who asks: its rows count a little more.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{AsOf, Filter, Request};
+use super::{Alike, AsOf, Filter, Request};
 use crate::model::{Millis, ObservationType};
 use crate::store::search::Kind;
 
@@ -66,8 +66,7 @@ impl Request {
         };
         Ok(Self {
             query: text("q").unwrap_or_default(),
-            meaning: None,
-            alike: None,
+            alike: Alike::Unknown,
             filter,
             near_project: text("near_project"),
             near_files: list(text("near_files"), |file| Ok(file.to_owned()))?,

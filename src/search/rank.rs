@@ -12,13 +12,13 @@ use super::scope::Scope;
 use super::score::{Evidence, Matcher, bm25};
 use super::similar::fold_similar;
 use super::snippet::{self, Snippet};
-use super::{AsOf, Found, Hit, Parts, Request, dates};
+use super::{AsOf, Found, Hit, Likenesses, Parts, Request, dates};
 use crate::config::Search as Settings;
 use crate::model::Millis;
 use crate::project::is_same_file;
+use crate::store::StoreError;
 use crate::store::index::newest_waiting;
 use crate::store::search::{self as index, Document, Kind, Place};
-use crate::store::{StoreError, vectors};
 
 /// One search under way.
 pub struct Search<'a> {
@@ -249,23 +249,12 @@ impl<'a> Search<'a> {
     }
 
     /// How alike every row of the scope is in meaning, in the order of places; nothing without a model.
-    fn likenesses(&self, query: &Query) -> Result<Vec<(Place, f32)>, StoreError> {
+    fn likenesses(&self, query: &Query) -> Result<Likenesses, StoreError> {
         // Quoted phrases are required, and no meaning makes up for one.
         if !query.required.is_empty() || query.clues.is_empty() {
             return Ok(Vec::new());
         }
-        if let Some(alike) = &self.request.alike {
-            return Ok(alike.clone());
-        }
-        let mut likenesses = Vec::new();
-        if let (Some(meaning), Some(scope)) = (&self.request.meaning, &self.scope)
-            && let Some(model) = vectors::model(self.database, meaning.model)?
-        {
-            vectors::for_each(self.database, model, scope.range, |place, blob| {
-                likenesses.extend(meaning.vector.likeness(blob).map(|likeness| (place, likeness)));
-            })?;
-        }
-        Ok(likenesses)
+        self.request.alike.likenesses(self.database, self.scope.as_ref())
     }
 
     /// Brings in the rows that are most alike and share no word with the query.

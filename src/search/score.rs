@@ -13,9 +13,48 @@ use crate::store::search::Document;
 pub struct Matcher<'a> {
     /// Every stem that some clue wants, and its number.
     stems: HashMap<&'a str, usize>,
-    /// The bytes that such a stem begins with.
-    beginnings: [bool; 256],
+    beginnings: Beginnings,
     wanted: Vec<Wanted>,
+}
+
+/// How the wanted stems begin. Most words of a text are none of them, and their first letters tell; stemming changes the ends.
+#[derive(Debug)]
+struct Beginnings {
+    /// For every first byte the second ones, by their lowest bits.
+    seconds: [u32; 256],
+}
+
+impl Beginnings {
+    fn of<'a>(stems: impl Iterator<Item = &'a str>) -> Self {
+        let mut seconds = [0; 256];
+        for stem in stems.map(str::as_bytes) {
+            match stem {
+                [] => {}
+                [only] => seconds[usize::from(*only)] = u32::MAX,
+                [first, second, ..] => seconds[usize::from(*first)] |= bit(*second),
+            }
+        }
+        Self { seconds }
+    }
+
+    /// Of a word as it stands in the text.
+    fn may_begin(&self, word: &str) -> bool {
+        let first = word.as_bytes().first().copied().unwrap_or_default();
+        !first.is_ascii() || self.seconds[usize::from(first.to_ascii_lowercase())] != 0
+    }
+
+    /// Of a folded word.
+    fn may_have(&self, folded: &str) -> bool {
+        match folded.as_bytes() {
+            [] => false,
+            [only] => self.seconds[usize::from(*only)] != 0,
+            [first, second, ..] => self.seconds[usize::from(*first)] & bit(*second) != 0,
+        }
+    }
+}
+
+fn bit(byte: u8) -> u32 {
+    1 << (byte & 31)
 }
 
 /// A clue, by the numbers of its stems.
@@ -61,11 +100,7 @@ impl<'a> Matcher<'a> {
                 Shape::Character(character) => Wanted::Character(character.chars().next().unwrap_or('\0')),
             })
             .collect();
-        let mut beginnings = [false; 256];
-        stems
-            .keys()
-            .filter_map(|stem| stem.as_bytes().first())
-            .for_each(|byte| beginnings[usize::from(*byte)] = true);
+        let beginnings = Beginnings::of(stems.keys().copied());
         Self { stems, beginnings, wanted }
     }
 
@@ -125,15 +160,11 @@ impl<'a> Matcher<'a> {
                     folded.clear();
                     folded.push_str(part);
                 } else {
-                    // Most words are none that is wanted, and their first letter tells.
-                    let first = part.as_bytes().first().copied().unwrap_or_default();
-                    if first.is_ascii() && !self.beginnings[usize::from(first.to_ascii_lowercase())] {
+                    if !self.beginnings.may_begin(part) {
                         return;
                     }
                     fold_into(part, &mut folded);
-                    let begins =
-                        folded.as_bytes().first().is_some_and(|byte| self.beginnings[usize::from(*byte)]);
-                    if !begins {
+                    if !self.beginnings.may_have(&folded) {
                         return;
                     }
                     stem(&mut folded);

@@ -10,6 +10,7 @@ use super::*;
 use crate::config::Config;
 use crate::paths::Home;
 use crate::store::index::{Differences, begin_rebuild, differences};
+use crate::store::search::Place;
 use crate::store::{search as index, vectors};
 
 /// A database with one session, and what is put into it.
@@ -426,8 +427,8 @@ fn read_with(memory: &mut Memory, direction: impl Fn(i64) -> [f32; 3]) -> usize 
     made.len()
 }
 
-fn meaning(direction: [f32; 3]) -> Option<Meaning> {
-    Some(Meaning { model: "by hand", vector: Vector::new(&direction) })
+fn meaning(direction: [f32; 3]) -> Alike {
+    Alike::To(Meaning { model: "by hand", vector: Vector::new(&direction) })
 }
 
 #[test]
@@ -440,25 +441,25 @@ fn what_means_the_same_is_found_without_a_shared_word() {
     assert_eq!(read_with(&mut memory, |id| directions[id as usize - 1]), 3);
     let mut asked = request(&[("q", "dinner for seals"), ("explain", "1")]);
     assert!(memory.ask(&asked).hits.is_empty(), "not by words");
-    asked.meaning = meaning([0.9, 0.2, 0.1]);
+    asked.alike = meaning([0.9, 0.2, 0.1]);
     let found = memory.ask(&asked);
     assert_eq!(found.hits[0].id, walrus);
     let parts = found.hits[0].parts.clone().unwrap();
     assert!(parts.meaning > 0.99 && parts.lexical == 0.0, "{parts:?}");
     // A word that was asked and is there beats a meaning that is only near.
     asked = request(&[("q", "ledger")]);
-    asked.meaning = meaning([0.5, 0.2, 0.45]);
+    asked.alike = meaning([0.5, 0.2, 0.45]);
     assert_eq!(memory.ask(&asked).hits[0].id, ledger);
     // A quoted phrase is required, and filters hold.
     asked = request(&[("q", "\"no such phrase\"")]);
-    asked.meaning = meaning([1.0, 0.0, 0.0]);
+    asked.alike = meaning([1.0, 0.0, 0.0]);
     assert!(memory.ask(&asked).hits.is_empty());
     asked = request(&[("q", "dinner"), ("type", "decision")]);
-    asked.meaning = meaning([1.0, 0.0, 0.0]);
+    asked.alike = meaning([1.0, 0.0, 0.0]);
     assert!(memory.ask(&asked).hits.is_empty());
     // Vectors of another model are not compared.
     asked = request(&[("q", "dinner for seals")]);
-    asked.meaning = Some(Meaning { model: "another", vector: Vector::new(&[1.0, 0.1, 0.0]) });
+    asked.alike = Alike::To(Meaning { model: "another", vector: Vector::new(&[1.0, 0.1, 0.0]) });
     assert!(memory.ask(&asked).hits.is_empty());
 }
 
@@ -470,7 +471,7 @@ fn a_changed_row_is_read_again_and_a_deleted_one_is_not_found_by_meaning() {
     memory.catch_up();
     let near = |memory: &Memory| {
         let mut asked = request(&[("q", "dinner")]);
-        asked.meaning = meaning([1.0, 0.0, 0.0]);
+        asked.alike = meaning([1.0, 0.0, 0.0]);
         memory.observe("Something else", "so that not all are alike");
         memory.ask(&asked).hits.iter().any(|hit| hit.id == id && hit.kind == Kind::Observation)
     };

@@ -17,7 +17,8 @@ pub struct Word<'a> {
 
 /// Scripts that put no blanks between words, and Hangul, whose words carry their particles.
 pub fn is_unspaced(c: char) -> bool {
-    matches!(u32::from(c),
+    !c.is_ascii()
+        && matches!(u32::from(c),
         0x0E00..=0x109F | 0x1780..=0x17FF | 0x2E80..=0x9FFF | 0xA000..=0xA4CF | 0xAC00..=0xD7A3 | 0xF900..=0xFAFF
         | 0xFF66..=0xFF9F | 0x20000..=0x333AF)
 }
@@ -34,16 +35,34 @@ fn is_mark(c: char) -> bool {
 
 /// The words of a text in order; runs of unspaced scripts as one word each.
 pub fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
-    let mut rest = text.char_indices().peekable();
+    let mut at = 0;
     std::iter::from_fn(move || {
-        let (start, first) = rest.find(|(_, c)| is_word(*c))?;
-        let unspaced = is_unspaced(first);
-        let mut end = start + first.len_utf8();
-        while let Some((at, c)) = rest.next_if(|(_, c)| is_word(*c) && is_unspaced(*c) == unspaced) {
-            end = at + c.len_utf8();
-        }
-        Some(Word { text: &text[start..end], start, unspaced })
+        at += length_while(&text[at..], |c| !is_word(c));
+        let (start, rest) = (at, &text[at..]);
+        let unspaced = is_unspaced(rest.chars().next()?);
+        at += length_while(rest, |c| is_word(c) && is_unspaced(c) == unspaced);
+        Some(Word { text: &text[start..at], start, unspaced })
     })
+}
+
+/// How many bytes of a text begin it with such characters. Most are ASCII, and those are looked at as they are.
+fn length_while(text: &str, is_such: impl Fn(char) -> bool) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        if byte.is_ascii() {
+            if !is_such(char::from(*byte)) {
+                break;
+            }
+            at += 1;
+        } else {
+            match text[at..].chars().next().filter(|c| is_such(*c)) {
+                Some(c) => at += c.len_utf8(),
+                None => break,
+            }
+        }
+    }
+    at
 }
 
 /// The pairs of characters by which an unspaced run is found, with the byte offset of each in the run; a single

@@ -44,18 +44,30 @@ const STATEMENTS: usize = 48;
 /// Negative: KiB. The operating system caches the file anyway.
 const CACHE_KIB: i64 = -1024;
 
+const READING: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
+fn make_reader(database: &Connection) -> rusqlite::Result<()> {
+    keep_log_on_close(database)?;
+    keep_plans(database)?;
+    database.busy_timeout(PATIENCE)?;
+    database.pragma_update(None, "query_only", true)?;
+    database.pragma_update(None, "wal_autocheckpoint", 0)?;
+    database.set_prepared_statement_cache_capacity(STATEMENTS);
+    database.pragma_update(None, "cache_size", CACHE_KIB)
+}
+
+/// A reader beside the pool, for a database that is there and up to date.
+pub fn open_reader(home: &Home) -> Result<Connection, StoreError> {
+    let database = Connection::open_with_flags(home.database(), READING)?;
+    make_reader(&database)?;
+    Ok(database)
+}
+
 /// A pool of readers for a database that is there and up to date. They are made when they are needed.
 pub fn open_readers(home: &Home) -> Result<Readers, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let manager = SqliteConnectionManager::file(home.database()).with_flags(flags).with_init(|database| {
-        keep_log_on_close(database)?;
-        keep_plans(database)?;
-        database.busy_timeout(PATIENCE)?;
-        database.pragma_update(None, "query_only", true)?;
-        database.pragma_update(None, "wal_autocheckpoint", 0)?;
-        database.set_prepared_statement_cache_capacity(STATEMENTS);
-        database.pragma_update(None, "cache_size", CACHE_KIB)
-    });
+    let manager = SqliteConnectionManager::file(home.database())
+        .with_flags(READING)
+        .with_init(|database| make_reader(database));
     let pool = r2d2::Pool::builder()
         .max_size(4)
         .min_idle(Some(0))

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use rusqlite::Connection;
+
 use super::memory;
 use super::state::{Running, Shared};
-use crate::search::Meaning;
 use crate::search::meaning::{self, Embedder, MeaningError, MiniLm, NAME, Pace};
 use crate::search::upkeep::{EMBEDDED_AT_ONCE, EmbedError, vectors_for};
-use crate::store::{StoreError, vectors};
+use crate::search::{self, Meaning};
+use crate::store::{self, StoreError, vectors};
 
 /// The model, if there is one.
 #[derive(Debug)]
@@ -39,8 +41,13 @@ impl Mind {
         Self { file, state: Mutex::default() }
     }
 
+    /// Whether there is a model to ask.
+    pub fn is_there(&self) -> bool {
+        self.identity().is_some_and(|identity| self.state().refused != Some(identity))
+    }
+
     /// What a query means; nothing without a model. Takes milliseconds, and loads the model if need be.
-    pub fn understand(&self, query: &str) -> Option<Meaning> {
+    fn understand(&self, query: &str) -> Option<Meaning> {
         if query.trim().is_empty() {
             return None;
         }
@@ -84,13 +91,14 @@ impl Mind {
         Some((meta.len(), meta.modified().unwrap_or(SystemTime::UNIX_EPOCH)))
     }
 
-    /// Lets the model go if nobody asked for so long, or if its file is gone.
-    pub fn rest(&self, idle: Duration) {
+    /// Lets the model go if nobody asked for so long, or if its file is gone, and what compares for it.
+    pub fn rest(&self, idle: Duration, comparing: &Comparing) {
         let mut state = self.state();
         let is_idle = state.used.is_some_and(|used| used.elapsed() >= idle);
         if state.loaded.is_some() && !state.reading && (is_idle || !self.file.exists()) {
             state.loaded = None;
             drop(state);
+            *comparing.connection() = None;
             memory::give_back();
             tracing::debug!("the model is gone until somebody asks");
         }
@@ -98,6 +106,35 @@ impl Mind {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Compares what was asked with all that is known, on a connection of its own: whoever asks searches by words meanwhile.
+#[derive(Debug, Default)]
+pub struct Comparing(Mutex<Option<Connection>>);
+
+impl Comparing {
+    fn connection(&self) -> MutexGuard<'_, Option<Connection>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How alike memories are to a question; nothing without a model.
+    pub fn compare(&self, shared: &Shared, query: &str, project: Option<&str>) -> search::Likenesses {
+        let Some(meaning) = shared.mind.understand(query) else { return Vec::new() };
+        let mut connection = self.connection();
+        let opened = match connection.take() {
+            Some(opened) => Ok(opened),
+            None => store::open_reader(&shared.home),
+        };
+        let compared = opened.and_then(|database| {
+            let likenesses = search::compare(&database, &meaning, project)?;
+            *connection = Some(database);
+            Ok(likenesses)
+        });
+        compared.unwrap_or_else(|error| {
+            tracing::warn!(%error, "a question was answered by words alone: {error}");
+            Vec::new()
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, watch};
 use super::clock;
 use super::compressor::Compressor;
 use super::database::Database;
-use super::mind::Mind;
+use super::mind::{Comparing, Mind};
 use super::seen::Seen;
 use crate::config::{Config, Environment};
 use crate::model::Millis;
@@ -59,6 +59,8 @@ pub struct Running {
     pub seen: Seen,
     /// What is going on in repositories.
     pub repositories: Arc<Repositories>,
+    /// Compares meanings while others search by words.
+    pub comparing: Comparing,
 }
 
 /// The rows that finished up to a moment: counted once, because counting a million takes its time. What finished since
@@ -190,6 +192,7 @@ impl Running {
             long_finished: Mutex::default(),
             seen: Seen::default(),
             repositories: Arc::default(),
+            comparing: Comparing::default(),
         }
     }
 

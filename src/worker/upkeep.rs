@@ -65,7 +65,7 @@ impl Schedule {
             shared.nudge.notify_one();
         }
         mind::read_on(shared, running).await?;
-        shared.mind.rest(Duration::from_secs(running.config.search.model_idle_s));
+        shared.mind.rest(Duration::from_secs(running.config.search.model_idle_s), &running.comparing);
         let is_due = self.hourly.is_none_or(|last| last.elapsed() >= HOUR);
         if !is_due && !self.unfinished {
             return Ok(());

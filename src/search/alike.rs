@@ -1,0 +1,77 @@
+//! How alike rows are to a question in meaning. Comparing all of them takes as long as the search by words, so somebody else may
+//! do it meanwhile.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::Connection;
+
+use super::Meaning;
+use super::scope::Scope;
+use crate::store::search::Place;
+use crate::store::{StoreError, vectors};
+
+/// How alike rows are, in the order of places.
+pub type Likenesses = Vec<(Place, f32)>;
+
+/// What is known of the meaning of a question.
+#[derive(Debug, Clone, Default)]
+pub enum Alike {
+    /// Nothing: words alone count.
+    #[default]
+    Unknown,
+    /// What it means; how alike rows are is to be found out.
+    To(Meaning),
+    /// How alike they are.
+    Known(Likenesses),
+    /// The same, as soon as somebody tells. Nothing if nobody does.
+    Soon(Arc<Mutex<Receiver<Likenesses>>>),
+}
+
+impl Alike {
+    /// Somebody compares, and tells once.
+    pub fn soon() -> (SyncSender<Likenesses>, Self) {
+        let (tell, told) = sync_channel(1);
+        (tell, Self::Soon(Arc::new(Mutex::new(told))))
+    }
+
+    pub(super) fn likenesses(
+        &self,
+        database: &Connection,
+        scope: Option<&Scope>,
+    ) -> Result<Likenesses, StoreError> {
+        match self {
+            Self::Unknown => Ok(Vec::new()),
+            Self::To(meaning) => {
+                scope.map_or_else(|| Ok(Vec::new()), |scope| compare_in(database, meaning, scope))
+            }
+            Self::Known(likenesses) => Ok(likenesses.clone()),
+            Self::Soon(told) => {
+                let told = told.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(told.recv().unwrap_or_default())
+            }
+        }
+    }
+}
+
+/// How alike the rows of a project, or of all, are to what a question means.
+pub fn compare(
+    database: &Connection,
+    meaning: &Meaning,
+    project: Option<&str>,
+) -> Result<Likenesses, StoreError> {
+    match Scope::new(database, project, None)? {
+        Some(scope) => compare_in(database, meaning, &scope),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn compare_in(database: &Connection, meaning: &Meaning, scope: &Scope) -> Result<Likenesses, StoreError> {
+    let mut likenesses = Vec::new();
+    if let Some(model) = vectors::model(database, meaning.model)? {
+        vectors::for_each(database, model, scope.range, |place, blob| {
+            likenesses.extend(meaning.vector.likeness(blob).map(|likeness| (place, likeness)));
+        })?;
+    }
+    Ok(likenesses)
+}
