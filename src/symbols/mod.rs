@@ -123,7 +123,7 @@ fn outlined(language: Language, tree: &Tree, source: &str) -> Vec<Symbol> {
     found.into_iter().map(|found| found.symbol).collect()
 }
 
-/// What happened to a file's symbols: as [`compare`] of the [`symbols`] of both texts, but in a fraction of the time
+/// What happened to a file's symbols: as [`compare()`] of the [`symbols`] of both texts, but in a fraction of the time
 /// when a large file changed in one place. A file that was not there before has only new symbols.
 pub fn changes(language: Language, before: Option<&str>, after: &str) -> Option<Vec<SymbolChange>> {
     let Some(before) = before else { return Some(compare(&[], &symbols(language, after)?)) };
