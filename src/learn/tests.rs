@@ -301,6 +301,9 @@ fn what_is_known_decides_what_becomes_of_a_draft() {
     assert_eq!(told("Use npm, not pnpm", 0.6), Some((None, vec![1])), "the newer takes its place");
     assert_eq!(told("Use npm, not pnpm", 0.4), Some((None, vec![])), "but not if it is a guess");
     assert_eq!(told("never log passwords", 0.9), None, "forgotten stays forgotten");
+    let forgotten = [known(5, "Use pnpm, not npm", false, None)];
+    assert!(weigh(&forgotten, vec![draft("Use pnpm", 0.6)]).is_empty(), "nor does half of it come back");
+    assert_eq!(weigh(&forgotten, vec![draft("Use yarn, not pnpm", 0.6)]).len(), 1, "another thing is learnt");
     assert_eq!(
         told("Use tabs", 0.6),
         Some((Some(3), vec![4])),

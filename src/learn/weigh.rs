@@ -34,6 +34,13 @@ fn step(known: &[Learning], draft: LearningDraft) -> Option<Step> {
         .or_else(|| same.iter().find(is_active).copied())
         .or_else(|| same.first().copied())
         .or_else(included);
+    // A shorter word for what was forgotten is that as well.
+    let is_forgotten = |known: &Learning| {
+        known.standing() == Standing::Forgotten && includes(&known.content, &draft.content)
+    };
+    if seen.is_none() && known.iter().any(is_forgotten) {
+        return None;
+    }
     let seen = seen.map(|known| known.id);
     let supersedes = known
         .iter()

@@ -17,12 +17,15 @@ use rmcp::service::ServerInitializeError;
 
 use crate::config::Environment;
 use crate::paths::Home;
+use crate::worker::memory;
 
 /// The names of all tools.
 pub const TOOLS: [&str; 6] = ["search", "timeline", "get", "recent", "save", "forget"];
 
 /// Serves these tools, or all if none is named, until the input ends.
 pub fn run(home: &Home, environment: &Environment, wanted: &[String]) -> anyhow::Result<()> {
+    // Input, output, searches and what gives their memory back are on different threads: each would keep its own.
+    memory::share_arenas();
     // Whatever is created from here on, by SQLite too, is for its owner only.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -36,6 +39,7 @@ pub fn run(home: &Home, environment: &Environment, wanted: &[String]) -> anyhow:
 }
 
 async fn serve(server: server::Server) -> anyhow::Result<()> {
+    server.rest();
     let gate = gate::Gate::open(tokio::io::stdin(), tokio::io::stdout());
     match server.serve(gate).await {
         Ok(running) => {

@@ -1,8 +1,12 @@
 //! Asks the worker; where there is none, reads the database itself, or writes to it in one short transaction.
 
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
 use hyper::Method;
 use rusqlite::Connection;
 use serde_json::Value;
+use tokio::task::AbortHandle;
 
 use crate::client;
 use crate::config::Config;
@@ -41,6 +45,7 @@ impl From<StoreError> for Trouble {
 pub struct Recall {
     home: Home,
     config: Config,
+    rest: Rest,
 }
 
 /// As long as a worker's own patience: a hook holds the lock for a millisecond, a backup longer.
@@ -49,12 +54,17 @@ const BUSY_MS: u32 = 5_000;
 impl Recall {
     /// To the memory in that directory.
     pub fn new(home: Home, config: Config) -> Self {
-        Self { home, config }
+        Self { home, config, rest: Rest::default() }
     }
 
     /// The settings.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The start or a call is over: memory is given back, unless another call comes at once.
+    pub fn rest(&self) {
+        self.rest.begin();
     }
 
     /// Notes that Claude Code has our tools, so that a session's context can name them. Best effort.
@@ -71,7 +81,7 @@ impl Recall {
         if let Some(answer) = self.ask(method, route, body).await? {
             return Ok(answer);
         }
-        let Self { home, config } = self.clone();
+        let Self { home, config, .. } = self.clone();
         blocking(move || directly(&store::open_to_recall(&home, BUSY_MS)?, &config)).await
     }
 
@@ -84,7 +94,7 @@ impl Recall {
         if let Some(answer) = self.ask(method, route, body).await? {
             return Ok(answer);
         }
-        let Self { home, config } = self.clone();
+        let Self { home, config, .. } = self.clone();
         blocking(move || directly(&mut store::open_to_change(&home, BUSY_MS)?, &config)).await
     }
 
@@ -113,9 +123,27 @@ fn is_unknown_route(answer: &Value) -> bool {
 /// No statement runs on the thread that answers.
 async fn blocking(work: impl FnOnce() -> Result<Value, Trouble> + Send + 'static) -> Result<Value, Trouble> {
     let done = tokio::task::spawn_blocking(work).await;
-    // A search's lists are large, and the next one may be hours away. Nobody waits for this.
-    drop(tokio::task::spawn_blocking(memory::give_back));
     done.unwrap_or_else(|_| {
         Err(Trouble::Told("this went wrong inside; `claude-mem doctor` may know why".into()))
     })
+}
+
+/// A search's lists are large, and the next one may be hours away: what it took is given back once no call has come for a
+/// moment. Not at once, because the answer has yet to be written, which would fetch half of it again.
+#[derive(Debug, Clone, Default)]
+struct Rest(Arc<Mutex<Option<AbortHandle>>>);
+
+impl Rest {
+    const QUIET: Duration = Duration::from_millis(300);
+
+    fn begin(&self) {
+        let resting = tokio::spawn(async {
+            tokio::time::sleep(Self::QUIET).await;
+            drop(tokio::task::spawn_blocking(memory::give_back));
+        });
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(earlier) = current.replace(resting.abort_handle()) {
+            earlier.abort();
+        }
+    }
 }

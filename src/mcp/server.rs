@@ -58,6 +58,11 @@ impl Server {
             paging: Mutex::new(None),
         }))
     }
+
+    /// What was needed so far is given back, unless more comes at once.
+    pub fn rest(&self) {
+        self.0.recall.rest();
+    }
 }
 
 impl ServerHandler for Server {
@@ -106,10 +111,12 @@ impl ServerHandler for Server {
             answer = &mut calling => answer,
             () = cancelled.cancelled() => {
                 calling.abort();
+                self.rest();
                 // Nobody reads it.
                 return Ok(told(Err(Trouble::Told("cancelled".into()))).into());
             }
         };
+        self.rest();
         let gone = "this went wrong inside; `claude-mem doctor` may know why";
         Ok(told(answer.unwrap_or_else(|_| Err(Trouble::Told(gone.into())))).into())
     }

@@ -13,7 +13,6 @@ mod payload;
 mod tests;
 mod window;
 
-use std::collections::HashSet;
 use std::ops::Range;
 
 pub use crate::model::CodeChange as Change;
@@ -22,7 +21,7 @@ pub use language::{Language, language_of};
 use outline::Found;
 pub use payload::{FileChange, file_change};
 use tree_sitter::Tree;
-use window::Edit;
+use window::{Edit, Windows};
 
 /// Larger files are generated, and nobody reads a list of their functions.
 pub const MAX_SOURCE_BYTES: usize = 1 << 20;
@@ -124,7 +123,7 @@ fn outlined(language: Language, tree: &Tree, source: &str) -> Vec<Symbol> {
     found.into_iter().map(|found| found.symbol).collect()
 }
 
-/// What happened to a file's symbols: as [`compare`] of the [`symbols`] of both texts, but in a fraction of the time
+/// What happened to a file's symbols: as [`compare()`] of the [`symbols`] of both texts, but in a fraction of the time
 /// when a large file changed in one place. A file that was not there before has only new symbols.
 pub fn changes(language: Language, before: Option<&str>, after: &str) -> Option<Vec<SymbolChange>> {
     let Some(before) = before else { return Some(compare(&[], &symbols(language, after)?)) };
@@ -137,38 +136,95 @@ pub fn changes(language: Language, before: Option<&str>, after: &str) -> Option<
 
 fn changes_in_parts(language: Language, before: &str, after: &str, edit: Edit) -> Option<Vec<SymbolChange>> {
     let windows = window::windows(language, before, after, edit)?;
-    let mut partial = HashSet::new();
-    let mut partly = |source: &str, parts: &[Range<usize>]| {
+    match changes_in_windows(language, before, after, &windows)? {
+        Ok(changes) => Some(changes),
+        Err(Cut::Type(start)) => {
+            let wider = window::widened(language, before, edit, &windows, start)?;
+            changes_in_windows(language, before, after, &wider)?.ok()
+        }
+        Err(Cut::Elsewhere) => None,
+    }
+}
+
+/// Why a change that is seen in windows cannot be believed.
+enum Cut {
+    /// The own text of a type is what its members leave over: with members cut out, too much. Where it begins.
+    Type(usize),
+    /// It depends on more of the file than that.
+    Elsewhere,
+}
+
+fn changes_in_windows(
+    language: Language,
+    before: &str,
+    after: &str,
+    windows: &Windows,
+) -> Option<Result<Vec<SymbolChange>, Cut>> {
+    let partly = |source: &str, parts: &[Range<usize>]| {
         let tree =
             parse::parse(language, source, parts, None).filter(|tree| !tree.root_node().has_error())?;
-        let found = outline::outline(language, tree.root_node(), source);
-        let is_cut = |bytes: &Range<usize>| {
-            let lies_in = |part: &Range<usize>| part.start <= bytes.start && bytes.end <= part.end;
-            bytes.start < windows.start || !parts.iter().any(lies_in)
-        };
-        // Whether a prototype counts depends on the whole file.
-        let is_partial =
-            |one: &&Found| one.is_prototype || (one.symbol.kind.has_members() && is_cut(&one.bytes));
-        let cut = found.iter().filter(is_partial);
-        partial.extend(cut.map(|one| one.symbol.qualified_name.clone()));
-        Some(found.into_iter().map(|found| found.symbol).collect::<Vec<_>>())
+        Some(outline::outline(language, tree.root_node(), source))
     };
     let (old, new) = (partly(before, &windows.before)?, partly(after, &windows.after)?);
-    let changes = compare(&old, &new);
-    // The own text of a type is what its members leave over: with members cut out, too much.
-    let is_whole = |change: &SymbolChange| !partial.contains(&change.symbol.qualified_name);
-    changes.iter().all(is_whole).then_some(changes)
+    let plain = |found: &[Found]| found.iter().map(|one| one.symbol.clone()).collect::<Vec<_>>();
+    let changes = compare(&plain(&old), &plain(&new));
+    let change_of = |one: &Found| {
+        let name = &one.symbol.qualified_name;
+        let is_of = |change: &&SymbolChange| {
+            change.symbol.qualified_name == *name || change.renamed_from.as_ref() == Some(name)
+        };
+        changes.iter().find(is_of)
+    };
+    let is_cut = |one: &Found, parts: &[Range<usize>]| {
+        let lies_in = |part: &Range<usize>| part.start <= one.bytes.start && one.bytes.end <= part.end;
+        let has_gaps = || one.bytes.start < windows.start || !parts.iter().any(lies_in);
+        one.symbol.kind.has_members() && change_of(one).is_some() && has_gaps()
+    };
+    // Whether a prototype counts, and whether a type has only another name, depends on what is called so elsewhere.
+    let is_in_doubt = |one: &Found, source: &str, parts: &[Range<usize>]| {
+        let has_other_name =
+            |change: &SymbolChange| change.change != Change::Modified || change.renamed_from.is_some();
+        let depends = |change: &SymbolChange| {
+            one.is_prototype || (one.symbol.kind.has_members() && has_other_name(change))
+        };
+        change_of(one).is_some_and(depends) && is_named_outside(one.symbol.name(), source, parts)
+    };
+    let in_doubt = old.iter().any(|one| is_in_doubt(one, before, &windows.before))
+        || new.iter().any(|one| is_in_doubt(one, after, &windows.after));
+    if in_doubt {
+        return Some(Err(Cut::Elsewhere));
+    }
+    // The outermost comes first.
+    if let Some(cut) = old.iter().find(|one| is_cut(one, &windows.before)) {
+        return Some(Err(Cut::Type(cut.bytes.start)));
+    }
+    if new.iter().any(|one| is_cut(one, &windows.after)) {
+        return Some(Err(Cut::Elsewhere));
+    }
+    Some(Ok(changes))
+}
+
+/// Whether the text has that name outside of the parts.
+fn is_named_outside(name: &str, source: &str, parts: &[Range<usize>]) -> bool {
+    let found = memchr::memmem::find_iter(source.as_bytes(), name);
+    let is_outside = |at: &usize| !parts.iter().any(|part| part.contains(at));
+    let is_part_of_word = |at: &usize| {
+        let (head, tail) = (&source[..*at], &source[*at + name.len()..]);
+        head.ends_with(outline::is_word) || tail.starts_with(outline::is_word)
+    };
+    found.into_iter().any(|at| is_outside(&at) && !is_part_of_word(&at))
 }
 
 fn changes_in_all(language: Language, before: &str, after: &str, edit: Edit) -> Option<Vec<SymbolChange>> {
     let is_sound = |tree: &Tree| parse::is_sound(language, tree);
-    let mut old_tree = parse::parse(language, before, &[], None).filter(is_sound)?;
-    let old = outlined(language, &old_tree, before);
-    parse::note_edit(&mut old_tree, before, after, edit);
-    let new_tree = parse::parse(language, after, &[], Some(&old_tree)).filter(is_sound)?;
+    // The text after comes first: if the edit broke it, the text before need not be read.
+    let mut new_tree = parse::parse(language, after, &[], None).filter(is_sound)?;
+    let new = outlined(language, &new_tree, after);
+    parse::note_edit(&mut new_tree, after, before, edit.reversed());
+    let old_tree = parse::parse(language, before, &[], Some(&new_tree)).filter(is_sound)?;
     // An edit that leaves the file broken is half of something. What it did is seen with the next one, or not at all.
     if new_tree.root_node().has_error() && !old_tree.root_node().has_error() {
         return None;
     }
-    Some(compare(&old, &outlined(language, &new_tree, after)))
+    Some(compare(&outlined(language, &old_tree, before), &new))
 }

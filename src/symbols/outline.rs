@@ -201,7 +201,7 @@ fn identifier_at_end(name: &str) -> &str {
     &name[start.unwrap_or(0)..]
 }
 
-fn is_word(character: char) -> bool {
+pub(super) fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_' || character == '$'
 }
 

@@ -31,9 +31,18 @@ impl Edit {
         let tails = old_rest.iter().rev().zip(new_rest.iter().rev());
         let same = tails.take_while(|(left, right)| left == right).count();
         let tail = &old_rest[old_rest.len() - same..];
-        // The common tail begins in the middle of a line, unless by chance.
-        let kept = memchr::memchr(b'\n', tail).map_or(0, |newline| tail.len() - newline - 1);
+        let begins_line = |rest: &[u8]| rest[..rest.len() - same].last().is_none_or(|last| *last == b'\n');
+        let kept = if begins_line(old_rest) && begins_line(new_rest) {
+            same
+        } else {
+            memchr::memchr(b'\n', tail).map_or(0, |newline| tail.len() - newline - 1)
+        };
         Self { start, old_end: old.len() - kept, new_end: new.len() - kept }
+    }
+
+    /// What turns the text after into the text before.
+    pub(super) fn reversed(self) -> Self {
+        Self { start: self.start, old_end: self.new_end, new_end: self.old_end }
     }
 
     /// A part of the text before that touches the edit or not, as it is in the text after.
@@ -53,12 +62,22 @@ pub(super) struct Windows {
     pub start: usize,
 }
 
+impl Windows {
+    /// Whether what begins at this offset of the text before is in the parts.
+    fn keep(&self, offset: usize) -> bool {
+        self.before.iter().any(|part| part.contains(&offset))
+    }
+}
+
 /// The parts around an edit; nothing if it is better to parse all.
 pub(super) fn windows(language: Language, before: &str, after: &str, edit: Edit) -> Option<Windows> {
     let (removed, added) = (&before[edit.start..edit.old_end], &after[edit.start..edit.new_end]);
     let opened = levels(language, removed);
     // An edit that opens or closes something changes what everything behind it belongs to.
     if before.len() < SMALL_BYTES || opened != levels(language, added) {
+        return None;
+    }
+    if has_preprocessor(language) && (has_condition(removed) || has_condition(added)) {
         return None;
     }
     let lines = Lines::new(language, before);
@@ -70,11 +89,26 @@ pub(super) fn windows(language: Language, before: &str, after: &str, edit: Edit)
     if !lines.keeps_all_of_it(&changed, opened, &kept) {
         return None;
     }
-    let parts = lines.parts(&kept);
-    let total: usize = parts.iter().map(Range::len).sum();
-    let after_parts = parts.iter().map(|part| edit.shifted(part)).collect();
-    let windows = Windows { before: parts, after: after_parts, start: lines.start_of(first) };
-    (2 * total < before.len()).then_some(windows)
+    lines.windows(kept, edit, first)
+}
+
+/// The windows with all of a type in them, given where it begins in the text before.
+pub(super) fn widened(
+    language: Language,
+    before: &str,
+    edit: Edit,
+    windows: &Windows,
+    type_start: usize,
+) -> Option<Windows> {
+    let lines = Lines::new(language, before);
+    let mut kept: Vec<bool> = lines.lines.iter().map(|line| windows.keep(line.start)).collect();
+    let first = lines.lines.partition_point(|line| line.start <= type_start).checked_sub(1)?;
+    let indent = lines.lines[first].indent;
+    let is_behind = |line: &Line<'_>| line.role == Role::First && line.indent <= indent;
+    let end = (first + 1..lines.lines.len()).find(|line| is_behind(&lines.lines[*line]));
+    let first = lines.lead_of(first, 0);
+    kept[first..end.unwrap_or(lines.lines.len())].fill(true);
+    lines.windows(kept, edit, first)
 }
 
 /// How a line goes together with its neighbours.
@@ -317,6 +351,42 @@ impl<'text> Lines<'text> {
         other_end.is_some_and(|line| kept[line])
     }
 
+    /// The kept lines as windows, unless they are most of the text. What begins before `first` only encloses the edit.
+    fn windows(&self, mut kept: Vec<bool>, edit: Edit, first: usize) -> Option<Windows> {
+        if has_preprocessor(self.language) {
+            self.drop_torn_conditions(&mut kept);
+        }
+        let before = self.parts(&kept);
+        let total: usize = before.iter().map(Range::len).sum();
+        let after = before.iter().map(|part| edit.shifted(part)).collect();
+        (2 * total < self.length).then(|| Windows { before, after, start: self.start_of(first) })
+    }
+
+    /// An `#if` of which not all directives are kept is left out: what stands in it counts all the same. Most headers
+    /// stand in one.
+    fn drop_torn_conditions(&self, kept: &mut [bool]) {
+        let mut open: Vec<Vec<usize>> = Vec::new();
+        for line in 0..self.lines.len() {
+            let Some(condition) = Condition::of(self.lines[line].text) else { continue };
+            if condition == Condition::Begins {
+                open.push(Vec::new());
+            }
+            // One that belongs to nothing is torn already.
+            let Some(directives) = open.last_mut() else {
+                kept[line] = false;
+                continue;
+            };
+            directives.push(line);
+            if condition == Condition::Ends
+                && let Some(directives) = open.pop()
+                && !directives.iter().all(|line| kept[*line])
+            {
+                directives.iter().for_each(|line| kept[*line] = false);
+            }
+        }
+        open.iter().flatten().for_each(|line| kept[*line] = false);
+    }
+
     /// The kept lines as stretches of the text.
     fn parts(&self, kept: &[bool]) -> Vec<Range<usize>> {
         let mut parts: Vec<Range<usize>> = Vec::new();
@@ -329,6 +399,34 @@ impl<'text> Lines<'text> {
         }
         parts
     }
+}
+
+/// A directive that takes part in a condition.
+#[derive(PartialEq, Eq)]
+enum Condition {
+    Begins,
+    GoesOn,
+    Ends,
+}
+
+impl Condition {
+    fn of(line: &str) -> Option<Self> {
+        let word = first_word(line.strip_prefix('#')?.trim_ascii_start());
+        match word {
+            "if" | "ifdef" | "ifndef" => Some(Self::Begins),
+            "else" | "elif" | "elifdef" | "elifndef" => Some(Self::GoesOn),
+            "endif" => Some(Self::Ends),
+            _ => None,
+        }
+    }
+}
+
+fn has_preprocessor(language: Language) -> bool {
+    matches!(language, Language::C | Language::Cpp | Language::CSharp)
+}
+
+fn has_condition(text: &str) -> bool {
+    text.lines().any(|line| Condition::of(line.trim_ascii()).is_some())
 }
 
 /// Notes that a line opens so many levels, or closes them.

@@ -148,12 +148,14 @@ mod code {
         Ok(())
     }
 
-    /// Where a line of the list says that code of the program is. Never its data: that was changed after it was read.
+    /// Where a line of the list says that code of the program is, or what the code only reads, which the file begins
+    /// with. Never its data: that was changed after it was read, also where it is read-only since.
     fn code_range(line: &str, program: &str) -> Option<(usize, usize)> {
         let mut fields = line.splitn(6, ' ');
         let (start, end) = fields.next()?.split_once('-')?;
-        let is_code = fields.next()? == "r-xp";
-        let path = fields.nth(3)?.trim_start();
+        let (access, offset) = (fields.next()?, fields.next()?);
+        let is_code = access == "r-xp" || (access == "r--p" && usize::from_str_radix(offset, 16) == Ok(0));
+        let path = fields.nth(2)?.trim_start();
         let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
         (is_code && path == program).then_some((start, end.checked_sub(start)?))
     }
@@ -169,6 +171,11 @@ mod code {
             assert_eq!(
                 range("5600-5800 r-xp 00001000 fd:00 131      /opt/with space/claude-mem"),
                 Some((0x5600, 0x200))
+            );
+            assert_eq!(
+                range("5400-5600 r--p 00000000 fd:00 131 /opt/with space/claude-mem"),
+                Some((0x5400, 0x200)),
+                "its constants"
             );
             assert_eq!(
                 range("5800-5900 r--p 00003000 fd:00 131 /opt/with space/claude-mem"),
