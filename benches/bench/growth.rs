@@ -47,7 +47,8 @@ fn measure(binaries: &Path, rows: usize) -> [f64; CURVES.len()] {
             "UPDATE sessions SET project_path = '{project}', prompt_count = 1 WHERE project = 'project3';
              WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
              INSERT INTO pending_queue (event_key, session_id, kind, status, created_at, finished_at)
-             SELECT 'tool:old:' || hex(randomblob(12)), 'bench', 'observation', 'done', i, i FROM n;
+             SELECT 'tool:old:' || hex(randomblob(12)), 'bench', 'observation', 'done', unixepoch() * 1000 - i,
+               unixepoch() * 1000 - i FROM n;
              PRAGMA wal_checkpoint(TRUNCATE);"
         ))
         .unwrap();

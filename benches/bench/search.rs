@@ -217,7 +217,9 @@ fn insert(
     let (session, project) = (format!("s{of_session}"), format!("project{}", of_session % shape.projects));
     let at = 1_750_000_000_000 + number as i64 * 60_000;
     if number.is_multiple_of(shape.for_each_session) {
-        let sql = "INSERT INTO sessions (id, project, started_at, last_activity_at) VALUES (?1, ?2, ?3, ?3)";
+        // Ended, or the worker would begin to close thousands of silent sessions.
+        let sql = "INSERT INTO sessions (id, project, status, started_at, last_activity_at, ended_at)
+                   VALUES (?1, ?2, 'completed', ?3, ?3, ?3)";
         database.prepare_cached(sql).unwrap().execute((&session, &project, at)).unwrap();
     }
     let sql =

@@ -286,3 +286,71 @@ pub fn coverage(database: &Connection) -> Result<(i64, i64), StoreError> {
                (SELECT count(*) FROM observations WHERE deleted_at IS NULL) + (SELECT count(*) FROM session_summaries)";
     Ok(database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paths::Home;
+
+    fn all(
+        database: &Connection,
+        model: KnownModel,
+        range: Range,
+        order: Order,
+        most: usize,
+    ) -> Vec<(i64, u8)> {
+        let mut seen = Vec::new();
+        for_some(database, model, range, order, most, |place, vector| seen.push((place.0, vector[4])))
+            .unwrap();
+        seen
+    }
+
+    #[test]
+    fn neighbours_share_a_row_and_stay_apart() {
+        let scratch = tempfile::tempdir().unwrap();
+        let home = Home::locate(Some(scratch.path().join("mem")), None).unwrap();
+        let database = crate::store::open_for_worker(&home, 0).unwrap();
+        database
+            .execute_batch(
+                "INSERT INTO search_models (no, name, dimension) VALUES (1, 'one', 2), (2, 'two', 3)",
+            )
+            .unwrap();
+        let one = model(&database, "one").unwrap().unwrap();
+        let place = |id| Place::new(3, Kind::Observation, id);
+        // Out of order, at the ends of rows, and one twice.
+        for id in [130, 5, 127, 128, 1, 5] {
+            put(&database, one, place(id), &[0, 0, 0, 0, id as u8, 7]).unwrap();
+        }
+        put(&database, one, Place::new(3, Kind::Summary, 5), &[0, 0, 0, 0, 99, 7]).unwrap();
+        let ids = |range, order, most| -> Vec<i64> {
+            let seen = all(&database, one, range, order, most);
+            assert!(seen.iter().all(|(place, byte)| *byte == Place(*place).id() as u8 || *byte == 99));
+            seen.into_iter().map(|(place, _)| Place(place).id()).collect()
+        };
+        let observations = Range::kind(3, Kind::Observation);
+        assert_eq!(ids(observations, Order::OldestFirst, 10), [1, 5, 127, 128, 130]);
+        assert_eq!(ids(observations, Order::NewestFirst, 3), [130, 128, 127]);
+        assert_eq!(ids(Range::ids(3, Kind::Observation, 2, 128), Order::OldestFirst, 10), [5, 127, 128]);
+        assert_eq!(ids(Range::ALL, Order::OldestFirst, 10), [1, 5, 127, 128, 130, 5]);
+        let rows = |database: &Connection| -> i64 {
+            database.query_row("SELECT count(*) FROM search_vectors", [], |row| row.get(0)).unwrap()
+        };
+        assert_eq!((rows(&database), coverage(&database).unwrap().0), (3, 6));
+        remove(&database, place(5)).unwrap();
+        remove(&database, place(6)).unwrap();
+        assert!(!is_at(&database, place(5)).unwrap() && is_at(&database, place(1)).unwrap());
+        assert_eq!(at(&database, one, place(127)).unwrap().unwrap()[4], 127);
+        for id in [128, 130] {
+            remove(&database, place(id)).unwrap();
+        }
+        assert_eq!(rows(&database), 2, "no empty row is left");
+        let two = model(&database, "two").unwrap().unwrap();
+        put(&database, two, place(2), &[0, 0, 0, 0, 2, 7, 7]).unwrap();
+        assert_eq!(
+            ids(observations, Order::OldestFirst, 10),
+            Vec::<i64>::new(),
+            "of no use beside another model"
+        );
+        assert_eq!(all(&database, two, observations, Order::OldestFirst, 10).len(), 1);
+    }
+}
