@@ -105,6 +105,13 @@ pub struct AsOf {
     pub rows: i64,
 }
 
+impl Request {
+    /// Whether it matters what the query means.
+    pub fn has_meaning(&self) -> bool {
+        alike::counts(&Query::parse(&self.query))
+    }
+}
+
 impl AsOf {
     /// As one word for a URL.
     pub fn to_word(self) -> String {

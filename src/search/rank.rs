@@ -12,7 +12,7 @@ use super::scope::Scope;
 use super::score::{Evidence, Matcher, bm25};
 use super::similar::fold_similar;
 use super::snippet::{self, Snippet};
-use super::{AsOf, Found, Hit, Likenesses, Parts, Request, dates};
+use super::{AsOf, Found, Hit, Likenesses, Parts, Request, alike, dates};
 use crate::config::Search as Settings;
 use crate::model::Millis;
 use crate::project::is_same_file;
@@ -250,8 +250,7 @@ impl<'a> Search<'a> {
 
     /// How alike every row of the scope is in meaning, in the order of places; nothing without a model.
     fn likenesses(&self, query: &Query) -> Result<Likenesses, StoreError> {
-        // Quoted phrases are required, and no meaning makes up for one.
-        if !query.required.is_empty() || query.clues.is_empty() {
+        if !alike::counts(query) {
             return Ok(Vec::new());
         }
         self.request.alike.likenesses(self.database, self.scope.as_ref())

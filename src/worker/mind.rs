@@ -8,10 +8,12 @@ use rusqlite::Connection;
 
 use super::memory;
 use super::state::{Running, Shared};
+use crate::paths::Home;
 use crate::search::meaning::{self, Embedder, MeaningError, MiniLm, NAME, Pace};
 use crate::search::upkeep::{EMBEDDED_AT_ONCE, EmbedError, vectors_for};
 use crate::search::{self, Meaning};
-use crate::store::{self, StoreError, vectors};
+use crate::store::vectors::{self, Share};
+use crate::store::{self, StoreError};
 
 /// The model, if there is one.
 #[derive(Debug)]
@@ -98,7 +100,7 @@ impl Mind {
         if state.loaded.is_some() && !state.reading && (is_idle || !self.file.exists()) {
             state.loaded = None;
             drop(state);
-            *comparing.connection() = None;
+            comparing.rest();
             memory::give_back();
             tracing::debug!("the model is gone until somebody asks");
         }
@@ -109,32 +111,51 @@ impl Mind {
     }
 }
 
-/// Compares what was asked with all that is known, on a connection of its own: whoever asks searches by words meanwhile.
+/// Compares what was asked with all that is known, on two connections of its own: whoever asks searches by words meanwhile.
 #[derive(Debug, Default)]
-pub struct Comparing(Mutex<Option<Connection>>);
+pub struct Comparing([Mutex<Option<Connection>>; 2]);
 
 impl Comparing {
-    fn connection(&self) -> MutexGuard<'_, Option<Connection>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How alike memories are to a question; nothing without a model.
+    /// How alike memories are to a question, in the order of places; nothing without a model.
     pub fn compare(&self, shared: &Shared, query: &str, project: Option<&str>) -> search::Likenesses {
         let Some(meaning) = shared.mind.understand(query) else { return Vec::new() };
-        let mut connection = self.connection();
-        let opened = match connection.take() {
-            Some(opened) => Ok(opened),
-            None => store::open_reader(&shared.home),
+        let share = |which: usize| {
+            self.share(which, &shared.home, &meaning, project).unwrap_or_else(|error| {
+                tracing::warn!(%error, "a question was answered by words alone: {error}");
+                Vec::new()
+            })
         };
-        let compared = opened.and_then(|database| {
-            let likenesses = search::compare(&database, &meaning, project)?;
-            *connection = Some(database);
-            Ok(likenesses)
+        let mut likenesses = std::thread::scope(|scope| {
+            let other = scope.spawn(|| share(1));
+            let mut likenesses = share(0);
+            likenesses.extend(other.join().unwrap_or_default());
+            likenesses
         });
-        compared.unwrap_or_else(|error| {
-            tracing::warn!(%error, "a question was answered by words alone: {error}");
-            Vec::new()
-        })
+        likenesses.sort_by_key(|(place, _)| *place);
+        likenesses
+    }
+
+    fn share(
+        &self,
+        which: usize,
+        home: &Home,
+        meaning: &Meaning,
+        project: Option<&str>,
+    ) -> Result<search::Likenesses, StoreError> {
+        let mut connection = self.0[which].lock().unwrap_or_else(PoisonError::into_inner);
+        let database = match connection.take() {
+            Some(database) => database,
+            None => store::open_reader(home)?,
+        };
+        let likenesses = search::compare(&database, meaning, project, Share { which: which as i64, of: 2 })?;
+        *connection = Some(database);
+        Ok(likenesses)
+    }
+
+    fn rest(&self) {
+        for connection in &self.0 {
+            *connection.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
     }
 }
 

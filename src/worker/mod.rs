@@ -174,16 +174,24 @@ impl Service {
         let seems_damaged = std::mem::take(&mut self.seems_damaged);
         let mut opening = std::pin::pin!(Database::open(&home, seems_damaged));
         let mut patience = OPEN_PATIENCE;
+        let mut reload = false;
         loop {
             tokio::select! {
                 opened = &mut opening => {
                     let trouble = |source| Trouble::Store { path: home.database(), source };
-                    return opened.map_err(|source| Ended::Trouble(trouble(source).to_string()));
+                    let opened = opened.map_err(|source| Ended::Trouble(trouble(source).to_string()))?;
+                    if reload {
+                        // The settings were read before this began.
+                        self.database = Some(opened);
+                        return Err(Ended::Reload);
+                    }
+                    return Ok(opened);
                 }
                 signal = self.signals.recv() => {
                     if signal.is_none_or(|signal| signal == Signal::Stop) {
                         return Err(Ended::Stop);
                     }
+                    reload = true;
                 }
                 () = tokio::time::sleep(patience) => {
                     self.shared.set_trouble("the database is being opened, recovered or brought up to date");

@@ -175,6 +175,24 @@ fn a_bad_setting_at_a_reload_is_told_and_forgiven() {
 }
 
 #[test]
+fn a_reload_is_not_lost_while_the_database_is_being_opened() {
+    let sandbox = Sandbox::new();
+    sandbox.prompt("s", "so that there is a database");
+    let holder = sandbox.database();
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let worker = Worker::start(&sandbox);
+    let is_opening =
+        |health: &Value| health["reason"].as_str().is_some_and(|reason| reason.contains("being opened"));
+    worker.wait_for_health("opening", is_opening);
+    sandbox.configure("[no_such_section]\nkey = 1");
+    worker.signal(Signal::HUP);
+    holder.execute_batch("ROLLBACK").unwrap();
+    let is_told =
+        |health: &Value| health["reason"].as_str().is_some_and(|reason| reason.contains("no_such_section"));
+    worker.wait_for_health("told", is_told);
+}
+
+#[test]
 fn a_terminated_worker_gives_back_what_it_claimed_at_no_attempt() {
     let sandbox = Sandbox::new();
     sandbox.configure("[worker]\nstop_s = 1");

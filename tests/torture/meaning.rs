@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use claude_mem::search::meaning::{Embedder, MiniLm, Pace, text_of};
 use claude_mem::store::index::progress;
 use claude_mem::store::search::{Kind, Place, Range, document};
-use claude_mem::store::vectors;
+use claude_mem::store::vectors::{self, Share};
 
 use crate::scene::Scene;
 
@@ -40,8 +40,10 @@ pub fn check(scene: &Scene) -> u64 {
     let model = MiniLm::load(&file).unwrap();
     let Some(known) = vectors::model(&database, model.name()).unwrap() else { return 0 };
     let mut there = Vec::new();
-    vectors::for_each(&database, known, Range::ALL, |place, vector| there.push((place, vector.to_vec())))
-        .unwrap();
+    vectors::for_each(&database, known, Range::ALL, Share::ALL, |place, vector| {
+        there.push((place, vector.to_vec()));
+    })
+    .unwrap();
     let mut compared = 0;
     for (place, vector) in &there {
         let document = document(&database, place.kind(), place.id()).unwrap();

@@ -49,7 +49,7 @@ async fn find(shared: &Arc<Shared>, parameters: &Named) -> Result<Json<Value>, A
     let (with, here) = (shared.clone(), running.clone());
     let found = running.database.read(move |database| {
         std::thread::scope(|scope| {
-            if with.mind.is_there() {
+            if with.mind.is_there() && request.has_meaning() {
                 let (tell, alike) = Alike::soon();
                 request.alike = alike;
                 let (query, project) = (request.query.clone(), request.filter.project.clone());
