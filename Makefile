@@ -31,17 +31,32 @@ hook:
 	fi
 
 .PHONY: check
-check: ## Format, lints and documentation
-	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --all-targets -- -D warnings
-	$(CARGO) clippy --locked --no-default-features --bin claude-mem-hook -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet
-	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --offline check licenses bans sources; \
-	 else echo "skipped: cargo-deny is not installed (cargo install cargo-deny)"; fi
+check: dependencies ## Format, lints, documentation, and what is used of others
+	@.ci/timed format $(CARGO) fmt --check
+	@.ci/timed lints $(CARGO) clippy --locked --all-targets -- -D warnings
+	@.ci/timed 'lints of the hook' $(CARGO) clippy --locked --no-default-features --bin claude-mem-hook -- -D warnings
+	@RUSTDOCFLAGS="-D warnings" .ci/timed documentation $(CARGO) doc --locked --no-deps --quiet
+
+# Known vulnerabilities are in a database that has to be fetched: without it that part is left out, and said so.
+ADVISORIES := https://github.com/rustsec/advisory-db
+
+.PHONY: dependencies
+dependencies:
+	@if $(CARGO) deny --version >/dev/null 2>&1; then \
+	  .ci/timed licences $(CARGO) deny --offline --locked check licenses bans sources; \
+	else echo "skipped: cargo-deny is not installed (cargo install cargo-deny)"; fi
+	@if ! $(CARGO) audit --version >/dev/null 2>&1; then \
+	  echo "skipped: cargo-audit is not installed (cargo install cargo-audit)"; \
+	elif ! GIT_TERMINAL_PROMPT=0 git -c http.lowSpeedLimit=1 -c http.lowSpeedTime=20 ls-remote --quiet $(ADVISORIES) HEAD >/dev/null 2>&1; then \
+	  echo "skipped: known vulnerabilities: $(ADVISORIES) cannot be reached"; \
+	else .ci/timed vulnerabilities $(CARGO) audit; fi
 
 .PHONY: test
 test: check ## Everything that must hold
-	@if $(CARGO) nextest --version >/dev/null 2>&1; then $(CARGO) nextest run --locked --profile full; else $(CARGO) test --locked; fi
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+	  .ci/timed build $(CARGO) nextest run --locked --profile full --no-run --cargo-quiet \
+	  && .ci/timed tests $(CARGO) nextest run --locked --profile full; \
+	else .ci/timed tests $(CARGO) test --locked; fi
 
 # Each target for so long, from its seeds and from what earlier runs found (fuzz/corpus).
 SECONDS ?= 60
