@@ -135,6 +135,7 @@ pub fn check(database: &Connection) -> Result<Checked, StoreError> {
     if said != "ok" {
         return Err(StoreError::Damaged(said));
     }
+    rows::names_are_text(database)?;
     let schema = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok(Checked { schema, rows: rows::counts(database)? })
 }
