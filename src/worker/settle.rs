@@ -69,12 +69,7 @@ fn tell(settlement: &Settlement) {
     let session = settlement.session.as_str();
     let (events, observations) = (settlement.endings.len(), settlement.observations.len());
     let summary = if settlement.summary.is_some() { ", a summary" } else { "" };
-    tracing::info!(
-        session,
-        events,
-        observations,
-        "session {session}: {events} settled, {observations} remembered{summary}"
-    );
+    tracing::info!(session, "session {session}: {events} settled, {observations} remembered{summary}");
 }
 
 /// Nothing could be made of it for now.
