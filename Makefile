@@ -101,7 +101,7 @@ MODEL_CACHE ?= target/model-cache
 # A failing seed says how to repeat it.
 .PHONY: torture
 torture: ## Try to break the programs by random schedules (make torture MINUTES=10, or SEED=7 STEPS=60)
-	@CLAUDE_MEM_HOME=target/tmp/model-cache $(CARGO) run --locked --quiet --bin claude-mem -- model install || true
+	@CLAUDE_MEM_HOME=$(abspath target/tmp/model-cache) $(CARGO) run --locked --quiet --bin claude-mem -- model install || true
 	@CLAUDE_MEM_TORTURE_SEED=$(or $(SEED),$(shell date +%s)) CLAUDE_MEM_TORTURE_STEPS=$(STEPS) \
 	 CLAUDE_MEM_TORTURE_MINUTES=$(or $(MINUTES),$(if $(SEED),0,5)) \
 	 $(CARGO) test --locked --quiet --test torture -- --nocapture whatever_happens
@@ -157,8 +157,8 @@ dist-tree: dist-build
 	@$(BIN)/claude-mem man $(TREE)/man
 	@for shell in bash zsh fish; do $(BIN)/claude-mem completions $$shell > $(TREE)/completions/claude-mem.$$shell; done
 	@cp -R packaging config .claude-plugin $(TREE)/
-	@cp README.md CHANGELOG.md SECURITY.md LICENSE LICENSE-MIT LICENSE-APACHE $(TREE)/
-	@mkdir -p $(TREE)/docs && cp docs/threat-model.md $(TREE)/docs/
+	@cp README.md ARCHITECTURE.md CHANGELOG.md SECURITY.md LICENSE LICENSE-MIT LICENSE-APACHE $(TREE)/
+	@mkdir -p $(TREE)/docs && cp docs/*.md $(TREE)/docs/
 
 # Where a release is published. Nothing is assumed: without it, the formula takes the source tarball from this disk.
 REPOSITORY ?=
@@ -183,7 +183,7 @@ formula: source ## The Homebrew formula, in dist/ (make formula REPOSITORY=https
 dist: dist-tree formula ## A tarball with everything, the source, their checksums, and the Homebrew formula, in dist/
 	@mkdir -p dist
 	@if tar --version 2>/dev/null | grep -q GNU; then \
-	  tar -C target/dist --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$(EPOCH) -cf - $(NAME); \
+	  tar -C target/dist --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rw,go=rX --mtime=@$(EPOCH) -cf - $(NAME); \
 	else tar -C target/dist -cf - $(NAME); fi | gzip -n9 > dist/$(NAME).tar.gz
 	@cd dist && $(SHA256) $(NAME).tar.gz > $(NAME).tar.gz.sha256
 	@cat dist/*.sha256
