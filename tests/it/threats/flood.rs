@@ -159,7 +159,7 @@ fn while_a_session_sends_as_fast_as_it_can_the_disk_is_bounded_at_every_moment()
     }
     let mb = |bytes: u64| bytes as f64 / 1e6;
     let (peak, at_rest) = (most.load(Ordering::Relaxed), taken(sandbox.data()));
-    println!(
+    eprintln!(
         "{sent} events in {seconds:.1} s ({:.0} a minute), {:.0} MB offered: at most {:.1} MB on the disk, {:.1} MB in the end",
         sent as f64 / seconds * 60.0,
         mb(sent * 10_400),
