@@ -31,19 +31,36 @@ hook:
 	fi
 
 .PHONY: check
-check: ## Format, lints and documentation
-	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --all-targets -- -D warnings
-	$(CARGO) clippy --locked --no-default-features --bin claude-mem-hook -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet
-	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --offline check licenses bans sources; \
-	 else echo "skipped: cargo-deny is not installed (cargo install cargo-deny)"; fi
+check: dependencies ## Format, lints, documentation, and what is used of others
+	@.ci/timed format $(CARGO) fmt --check
+	@.ci/timed lints $(CARGO) clippy --locked --all-targets -- -D warnings
+	@.ci/timed 'lints of the hook' $(CARGO) clippy --locked --no-default-features --bin claude-mem-hook -- -D warnings
+	@RUSTDOCFLAGS="-D warnings" .ci/timed documentation $(CARGO) doc --locked --no-deps --quiet
+
+# Known vulnerabilities are in a database that has to be fetched: without it that part is left out, and said so.
+ADVISORIES := https://github.com/rustsec/advisory-db
+
+.PHONY: dependencies
+dependencies:
+	@if ! $(CARGO) deny --version >/dev/null 2>&1; then \
+	  echo "skipped: cargo-deny is not installed (cargo install cargo-deny)"; \
+	elif ! $(CARGO) fetch --locked --quiet 2>/dev/null; then \
+	  echo "skipped: licences: what other systems than this one need cannot be fetched"; \
+	else .ci/timed licences $(CARGO) deny --offline --locked check licenses bans sources; fi
+	@if ! $(CARGO) audit --version >/dev/null 2>&1; then \
+	  echo "skipped: cargo-audit is not installed (cargo install cargo-audit)"; \
+	elif ! GIT_TERMINAL_PROMPT=0 git -c http.lowSpeedLimit=1 -c http.lowSpeedTime=20 ls-remote --quiet $(ADVISORIES) HEAD >/dev/null 2>&1; then \
+	  echo "skipped: known vulnerabilities: $(ADVISORIES) cannot be reached"; \
+	else .ci/timed vulnerabilities $(CARGO) audit; fi
 
 .PHONY: test
 test: check ## Everything that must hold
-	@if $(CARGO) nextest --version >/dev/null 2>&1; then $(CARGO) nextest run --locked --profile full; else $(CARGO) test --locked; fi
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+	  .ci/timed build $(CARGO) nextest run --locked --profile full --no-run --cargo-quiet \
+	  && .ci/timed tests $(CARGO) nextest run --locked --profile full; \
+	else .ci/timed tests $(CARGO) test --locked; fi
 
-# Each target for so long, from its seeds and from what earlier runs found (fuzz/corpus).
+# Each target for so long, from its seeds and from what earlier runs found (fuzz/corpus, of which the useful part is packed).
 SECONDS ?= 60
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 ONLY_FUZZ ?= $(FUZZ_TARGETS)
@@ -54,13 +71,25 @@ fuzz: ## Feed every parser with nonsense, SECONDS=60 each (needs cargo-fuzz and 
 	  echo "skipped: cargo-fuzz is not installed (cargo install cargo-fuzz)"; exit 0; fi; \
 	if ! $(CARGO) +nightly --version >/dev/null 2>&1; then \
 	  echo "skipped: sanitizers need a nightly toolchain (rustup toolchain install nightly)"; exit 0; fi; \
-	for target in $(ONLY_FUZZ); do \
+	mkdir -p fuzz/corpus && tar -xkf fuzz/corpus.tar.xz -C fuzz/corpus 2>/dev/null; \
+	found=; for target in $(ONLY_FUZZ); do \
 	  echo "$$target:"; mkdir -p fuzz/corpus/$$target; \
 	  $(CARGO) +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
 	    -max_total_time=$(SECONDS) -max_len=65536 -close_fd_mask=3 -print_final_stats=1 > target/fuzz-$$target.log 2>&1 \
-	    || { tail -n 40 target/fuzz-$$target.log; echo "$$target: found something; see target/fuzz-$$target.log"; exit 1; }; \
+	    || { found="$$found $$target"; grep 'cargo fuzz run' target/fuzz-$$target.log; }; \
 	  grep -E 'number_of_executed_units|average_exec_per_sec|peak_rss_mb' target/fuzz-$$target.log; \
-	done
+	done; \
+	if [ -n "$$found" ]; then echo "something was found by:$$found (target/fuzz-*.log; the commands above show what)"; exit 1; fi
+
+# What two targets find is large and slow to try: theirs stays here.
+PACKED_FUZZ := $(filter-out import predecessor,$(FUZZ_TARGETS))
+
+.PHONY: fuzz-corpus
+fuzz-corpus: ## Pack what fuzzing found, as little as covers the same
+	@rm -rf target/corpus; for target in $(PACKED_FUZZ); do mkdir -p target/corpus/$$target; \
+	  $(CARGO) +nightly fuzz run $$target target/corpus/$$target fuzz/seeds/$$target fuzz/corpus/$$target -- \
+	    -merge=1 -max_len=700 -close_fd_mask=3 > target/fuzz-$$target.log 2>&1 || exit 1; done
+	@tar -C target/corpus --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cJf fuzz/corpus.tar.xz $(PACKED_FUZZ)
 
 .PHONY: test-systemd
 test-systemd: ## Only the service on a real systemd (as root; says why where it cannot)
@@ -72,7 +101,7 @@ MODEL_CACHE ?= target/model-cache
 # A failing seed says how to repeat it.
 .PHONY: torture
 torture: ## Try to break the programs by random schedules (make torture MINUTES=10, or SEED=7 STEPS=60)
-	@CLAUDE_MEM_HOME=target/tmp/model-cache $(CARGO) run --locked --quiet --bin claude-mem -- model install || true
+	@CLAUDE_MEM_HOME=$(abspath target/tmp/model-cache) $(CARGO) run --locked --quiet --bin claude-mem -- model install || true
 	@CLAUDE_MEM_TORTURE_SEED=$(or $(SEED),$(shell date +%s)) CLAUDE_MEM_TORTURE_STEPS=$(STEPS) \
 	 CLAUDE_MEM_TORTURE_MINUTES=$(or $(MINUTES),$(if $(SEED),0,5)) \
 	 $(CARGO) test --locked --quiet --test torture -- --nocapture whatever_happens
@@ -127,9 +156,9 @@ dist-tree: dist-build
 	@install -m 755 $(BIN)/claude-mem $(BIN)/claude-mem-hook $(TREE)/bin/
 	@$(BIN)/claude-mem man $(TREE)/man
 	@for shell in bash zsh fish; do $(BIN)/claude-mem completions $$shell > $(TREE)/completions/claude-mem.$$shell; done
-	@cp -R packaging config $(TREE)/
-	@cp README.md CHANGELOG.md SECURITY.md LICENSE LICENSE-MIT LICENSE-APACHE $(TREE)/
-	@mkdir -p $(TREE)/docs && cp docs/threat-model.md $(TREE)/docs/
+	@cp -R packaging config .claude-plugin $(TREE)/
+	@cp README.md ARCHITECTURE.md CHANGELOG.md SECURITY.md LICENSE LICENSE-MIT LICENSE-APACHE $(TREE)/
+	@mkdir -p $(TREE)/docs && cp docs/*.md $(TREE)/docs/
 
 # Where a release is published. Nothing is assumed: without it, the formula takes the source tarball from this disk.
 REPOSITORY ?=
@@ -154,7 +183,7 @@ formula: source ## The Homebrew formula, in dist/ (make formula REPOSITORY=https
 dist: dist-tree formula ## A tarball with everything, the source, their checksums, and the Homebrew formula, in dist/
 	@mkdir -p dist
 	@if tar --version 2>/dev/null | grep -q GNU; then \
-	  tar -C target/dist --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$(EPOCH) -cf - $(NAME); \
+	  tar -C target/dist --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rw,go=rX --mtime=@$(EPOCH) -cf - $(NAME); \
 	else tar -C target/dist -cf - $(NAME); fi | gzip -n9 > dist/$(NAME).tar.gz
 	@cd dist && $(SHA256) $(NAME).tar.gz > $(NAME).tar.gz.sha256
 	@cat dist/*.sha256

@@ -179,7 +179,8 @@ fn print_changed(learnings: &[Learning], as_json: bool, what: &str) -> anyhow::R
         println!("{}", serde_json::to_string_pretty(&shown)?);
     } else {
         for learning in learnings {
-            println!("{what}: {} ({}, {})", harmless(&learning.content), learning.id, scope_of(learning));
+            let told = format!("{} ({}, {})", harmless(&learning.content), learning.id, scope_of(learning));
+            lines::print(&format!("{what}: "), &told);
         }
     }
     Ok(())

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::install::record::Way;
+use super::style::harmless;
 use super::{log_file, service};
 use crate::config::Environment;
 use crate::paths::Home;
@@ -87,7 +88,7 @@ fn tail(files: &[impl AsRef<Path>], arguments: &Arguments) -> anyhow::Result<Vec
 
 /// False if nobody listens any more, as behind `head`.
 fn say(line: &str) -> bool {
-    writeln!(std::io::stdout(), "{line}").is_ok()
+    writeln!(std::io::stdout(), "{}", harmless(line)).is_ok()
 }
 
 /// Prints what is appended, also after the file was put aside for a new one.

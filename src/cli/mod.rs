@@ -16,6 +16,7 @@ pub mod launch;
 mod learn;
 mod lines;
 mod log_file;
+mod log_line;
 mod logs;
 mod mcp;
 mod model;

@@ -75,7 +75,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
 
 fn choose(home: &Home, named: Option<&Path>) -> anyhow::Result<(PathBuf, Checked)> {
     let Some(file) = named else {
-        let (copy, checked, _) = backup::newest_good(&home.backups())
+        let (copy, checked, _) = backup::newest_good(&home.backups(), clock::now())
             .context("there is no good backup; `claude-mem backup --list`")?;
         return Ok((copy.path, checked));
     };

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tracing_journald::{Priority, PriorityMappings};
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::fmt::format;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::log_file;
+use super::log_line::OneLine;
 use crate::config::Environment;
 use crate::paths::Home;
 use crate::worker::activation::{Given, Sockets};
@@ -53,31 +53,19 @@ pub fn run(home: Home, environment: Environment, arguments: &Arguments) -> anyho
 }
 
 /// To `file` if there is one, else to the journal where systemd started us, else to stderr. A message tells everything, because
-/// people see nothing else in the last two; its fields are for those who search the journal or the file.
+/// people see nothing else of the journal; its fields are for those who search.
 fn start_log(file: Option<BoxMakeWriter>) {
     let registry = tracing_subscriber::registry().with(LevelFilter::INFO);
-    if let Some(file) = file {
-        let whole = tracing_subscriber::fmt::layer().with_writer(file).with_ansi(false).with_target(false);
-        return registry.with(whole).init();
+    let has_journal = file.is_none() && Environment::has_journal();
+    if let Some(journal) = has_journal.then(|| tracing_journald::layer().ok()).flatten() {
+        let levels = PriorityMappings { info: Priority::Informational, ..PriorityMappings::new() };
+        let journal = journal.with_syslog_identifier("claude-mem".into()).with_priority_mappings(levels);
+        return registry.with(journal).init();
     }
-    let journal = Environment::has_journal().then(|| tracing_journald::layer().ok()).flatten();
-    match journal {
-        Some(journal) => {
-            let levels = PriorityMappings { info: Priority::Informational, ..PriorityMappings::new() };
-            let journal = journal.with_syslog_identifier("claude-mem".into()).with_priority_mappings(levels);
-            registry.with(journal).init();
-        }
-        None => {
-            let message_alone = format::debug_fn(|writer, field, value| match field.name() {
-                "message" => write!(writer, "{value:?}"),
-                _ => Ok(()),
-            });
-            let plain = tracing_subscriber::fmt::layer()
-                .with_writer(std::io::stderr)
-                .with_ansi(false)
-                .with_target(false)
-                .fmt_fields(message_alone);
-            registry.with(plain).init();
-        }
-    }
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(file.unwrap_or_else(|| BoxMakeWriter::new(std::io::stderr)))
+        .with_ansi(false)
+        .with_target(false)
+        .fmt_fields(OneLine);
+    registry.with(lines).init();
 }

@@ -51,15 +51,25 @@ impl<'a> Layers<'a> {
     }
 }
 
-/// Whether a file sets nothing, as the one that `install` writes: then the hook need not read all its comments.
+/// Whether a file sets nothing, as the one that `install` writes: then the hook need not read all its comments. A file with a
+/// mistake is none, not even if the mistake is in a comment.
 pub(super) fn is_all_comments(text: &str) -> bool {
-    text.lines().map(str::trim_start).all(|line| {
-        line.is_empty() || line.starts_with('#') || line.strip_prefix('[').is_some_and(is_known_section)
+    let mut seen = [false; KNOWN_SECTIONS.len()];
+    let mut is_new = |section: usize| !std::mem::replace(&mut seen[section], true);
+    text.lines().all(|line| {
+        let line = line.trim_matches(BLANK);
+        let is_nothing =
+            line.is_empty() || line.starts_with('#') || known_section(line).is_some_and(&mut is_new);
+        is_nothing && !line.contains(|letter: char| letter.is_control() && letter != '\t')
     })
 }
 
-fn is_known_section(header: &str) -> bool {
-    header.trim_end().strip_suffix(']').is_some_and(|name| KNOWN_SECTIONS.contains(&name))
+/// What TOML takes for blank; Unicode has more.
+const BLANK: [char; 2] = [' ', '\t'];
+
+fn known_section(line: &str) -> Option<usize> {
+    let header = line.strip_prefix('[')?.strip_suffix(']')?;
+    KNOWN_SECTIONS.iter().position(|name| *name == header)
 }
 
 pub(super) fn layered(

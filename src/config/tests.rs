@@ -142,8 +142,22 @@ fn a_file_that_sets_nothing_is_known_without_parsing_it() {
     assert!(!is_all_comments(&commented_defaults().replace("#busy_ms", "busy_ms")));
     assert!(!is_all_comments("[zoo]"), "an unknown section is a mistake to be told");
     assert!(!is_all_comments("[hook"));
-    let twice = "[hook]\n[hook]\n";
-    assert!(is_all_comments(twice), "harmless: nothing is set in either");
+}
+
+#[test]
+fn a_mistake_in_a_file_that_sets_nothing_is_told_by_both_ways_of_loading() {
+    for text in
+        ["# a bell \u{7} in a comment", "[hook]\n[hook]", "\u{a0}# no blank of TOML's", "# a\rb", "[hook ]x"]
+    {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("config.toml");
+        fs::write(&file, text).unwrap();
+        let strict = Config::load(&file, &Environment::default()).unwrap_err();
+        let (config, problems) = Config::load_forgiving(&file, &Environment::default());
+        let ConfigError::Bad(problem) = strict else { panic!("{strict}") };
+        assert_eq!(problems, [problem], "{text:?}");
+        assert_eq!(config, Config::default());
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Copies of the database: made while others write, checked before they count, and kept for a while.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -134,6 +135,7 @@ pub fn check(database: &Connection) -> Result<Checked, StoreError> {
     if said != "ok" {
         return Err(StoreError::Damaged(said));
     }
+    rows::names_are_text(database)?;
     let schema = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok(Checked { schema, rows: rows::counts(database)? })
 }
@@ -175,13 +177,29 @@ fn described(path: PathBuf) -> Option<Copy> {
     Some(Copy { path, reason: reason.to_owned(), made_at, bytes: meta.len() })
 }
 
-/// The newest copy that stands a check, opened.
-pub fn newest_good(directory: &Path) -> Option<(Copy, Checked, Connection)> {
-    list(directory).into_iter().find_map(|copy| {
-        let database = open(&copy.path).ok()?;
-        let checked = check(&database).ok()?;
-        Some((copy, checked, database))
-    })
+/// The newest copy that stands a check, opened. The date of a copy tells how new it is, unless that date is still to come: then a
+/// clock was wrong when it was made, and what the copy holds decides.
+pub fn newest_good(directory: &Path, now: Millis) -> Option<(Copy, Checked, Connection)> {
+    let (mut misdated, dated): (Vec<Copy>, Vec<Copy>) =
+        list(directory).into_iter().partition(|copy| copy.made_at > now);
+    misdated.sort_by_cached_key(|copy| Reverse(open(&copy.path).map_or(0, |copy| numbers_given(&copy))));
+    let good = |copies: Vec<Copy>| {
+        copies.into_iter().find_map(|copy| {
+            let database = open(&copy.path).ok()?;
+            let checked = check(&database).ok()?;
+            Some((copy, checked, database))
+        })
+    };
+    match (good(misdated), good(dated)) {
+        (Some(one), Some(other)) if numbers_given(&one.2) > numbers_given(&other.2) => Some(one),
+        (one, other) => other.or(one),
+    }
+}
+
+/// How many numbers rows were given since the database was made. No clock and no deleting takes any of them back.
+fn numbers_given(database: &Connection) -> i64 {
+    let sql = "SELECT coalesce(sum(seq), 0) FROM sqlite_sequence";
+    database.query_row(sql, [], |row| row.get(0)).unwrap_or_default()
 }
 
 /// Deletes the oldest of those that were made unasked, beyond `keep` for each reason. Those from the future go first: the clock
@@ -229,6 +247,7 @@ fn moment(stamp: &str) -> Option<Millis> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Event, EventBody, EventKey, Payload};
     use crate::paths::Home;
     use crate::store;
 
@@ -292,7 +311,7 @@ mod tests {
         let mut bytes = fs::read(&newest).unwrap();
         bytes[4096..20_000].fill(0xaa);
         fs::write(&newest, bytes).unwrap();
-        assert_eq!(newest_good(&home.backups()).unwrap().0.made_at, day(2));
+        assert_eq!(newest_good(&home.backups(), day(9)).unwrap().0.made_at, day(2));
     }
 
     #[test]
@@ -310,5 +329,35 @@ mod tests {
         prune(&home.backups(), 3, hour(1)).unwrap();
         let left: Vec<Millis> = list(&home.backups()).into_iter().map(|copy| copy.made_at).collect();
         assert_eq!(left, [hour(72), hour(48), hour(0)]);
+    }
+
+    #[test]
+    fn a_date_in_the_future_does_not_make_a_copy_the_newest_good_one() {
+        let scratch = tempfile::tempdir().unwrap();
+        let home = Home::at(scratch.path());
+        let mut database = database(&home);
+        let hour = |number: Millis| 1_790_000_000_000 + number * 3_600_000;
+        let mut copy_at = |number: Millis| {
+            let event = Event {
+                key: EventKey::Exact(number.to_string()),
+                at: hour(number),
+                session: None,
+                body: EventBody::Rejected {
+                    reason: "x".into(),
+                    payload: Payload { json: "{}".into(), raw_bytes: 2 },
+                },
+            };
+            store::record(&mut database, &event).unwrap();
+            make(&database, &home.backups(), Reason::Daily, hour(number), |_, _| {}).unwrap();
+        };
+        let newest = || (newest_good(&home.backups(), hour(10)).unwrap().0.made_at - hour(0)) / 3_600_000;
+        copy_at(1);
+        // The clock was ahead, first by much and then by less: nothing was copied later than this.
+        copy_at(900);
+        copy_at(500);
+        assert_eq!(newest(), 500);
+        // It is right again.
+        copy_at(2);
+        assert_eq!(newest(), 2);
     }
 }

@@ -20,7 +20,7 @@ pub use relief::relieve;
 
 #[cfg(feature = "service")]
 mod relief {
-    use rusqlite::{Connection, OptionalExtension, ToSql, TransactionBehavior, params};
+    use rusqlite::{Connection, ToSql, TransactionBehavior, params};
     use serde_json::json;
 
     use super::super::log::{LogEntry, log, notice};
@@ -34,6 +34,10 @@ mod relief {
     /// A finished event stays this long, so that a second arrival of it is recognised.
     const RECOGNISED_MS: Millis = 5 * 60_000;
 
+    /// How many of a session's oldest events are looked at for large ones. What came while the database was too large is small
+    /// already, and a look at all of it, again and again, would hold hooks up for longer than they wait.
+    const LOOKED_AT: i64 = 2_000;
+
     /// The user is told once in this time.
     const TOLD_EVERY_MS: Millis = 24 * 60 * 60_000;
 
@@ -44,7 +48,7 @@ mod relief {
         }
         let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut made_room = false;
-        for give_way in [finished_payloads, finished_events, middle_of_waiting, oldest_of_waiting] {
+        for give_way in [finished_payloads, finished_events, waiting] {
             if give_way(&transaction, now)? > 0 {
                 made_room = true;
                 break;
@@ -82,26 +86,48 @@ mod relief {
         Ok(deleted)
     }
 
-    /// Cuts large payloads down to their beginning, with a marker.
-    fn middle_of_waiting(database: &Connection, _now: Millis) -> Result<usize, StoreError> {
-        let Some(session) = fullest_session(database)? else { return Ok(0) };
-        let kept = i64::try_from(KEPT_OF_AN_EVENT).unwrap_or(i64::MAX);
-        let chosen =
-            "SELECT id FROM pending_queue WHERE session_id = ?1 AND status = 'raw' AND kind = 'observation'
-                      AND octet_length(payload) > ?2 + 256 ORDER BY id LIMIT ?3";
-        let change = "UPDATE temp.giving_way SET payload = json_object('text', substr(payload, 1, ?1 / 4) ||
-                      '[claude-mem: ' || (octet_length(payload) - ?1 / 4) || ' bytes cut]')";
-        rewrite(database, (chosen, params![session, kept, AT_ONCE]), (change, params![kept]))
+    // `status IN` is what the index of waiting events says of itself, and without it SQLite does not use that index.
+
+    const LARGE_OF_WAITING: &str = "SELECT id FROM (
+          SELECT id, payload FROM pending_queue WHERE session_id = ?1 AND status IN ('raw', 'processing')
+          AND status = 'raw' AND kind = 'observation' ORDER BY id LIMIT ?4)
+        WHERE octet_length(payload) > ?2 + 256 LIMIT ?3";
+
+    const OLDEST_OF_WAITING: &str = "SELECT id FROM pending_queue WHERE session_id = ?1
+        AND status IN ('raw', 'processing') AND status = 'raw' AND kind = 'observation' ORDER BY id LIMIT ?2";
+
+    const FULLEST_SESSIONS: &str =
+        "SELECT session_id FROM pending_queue WHERE status IN ('raw', 'processing')
+        GROUP BY session_id ORDER BY count(*) DESC LIMIT 5";
+
+    /// The session that has the most events waiting gives way. The next one does only where that one has nothing to give.
+    fn waiting(database: &Connection, now: Millis) -> Result<usize, StoreError> {
+        let mut statement = database.prepare_cached(FULLEST_SESSIONS)?;
+        let sessions = statement.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+        for session in sessions {
+            for give_way in [middle_of_waiting, oldest_of_waiting] {
+                let given = give_way(database, &session, now)?;
+                if given > 0 {
+                    return Ok(given);
+                }
+            }
+        }
+        Ok(0)
     }
 
-    fn oldest_of_waiting(database: &Connection, now: Millis) -> Result<usize, StoreError> {
-        let Some(session) = fullest_session(database)? else { return Ok(0) };
-        let chosen =
-            "SELECT id FROM pending_queue WHERE session_id = ?1 AND status = 'raw' AND kind = 'observation'
-                      ORDER BY id LIMIT ?2";
+    /// Cuts large payloads down to their beginning, with a marker.
+    fn middle_of_waiting(database: &Connection, session: &str, _now: Millis) -> Result<usize, StoreError> {
+        let kept = i64::try_from(KEPT_OF_AN_EVENT).unwrap_or(i64::MAX);
+        let change = "UPDATE temp.giving_way SET payload = json_object('text', substr(payload, 1, ?1 / 4) ||
+                      '[claude-mem: ' || (octet_length(payload) - ?1 / 4) || ' bytes cut]')";
+        let which = params![session, kept, AT_ONCE, LOOKED_AT];
+        rewrite(database, (LARGE_OF_WAITING, which), (change, params![kept]))
+    }
+
+    fn oldest_of_waiting(database: &Connection, session: &str, now: Millis) -> Result<usize, StoreError> {
         let change = "UPDATE temp.giving_way SET status = 'skipped', payload = NULL, finished_at = ?1,
                       last_error = 'the database is at its limit (retention.max_mb), and this session has the most events'";
-        rewrite(database, (chosen, params![session, AT_ONCE]), (change, params![now]))
+        rewrite(database, (OLDEST_OF_WAITING, params![session, AT_ONCE]), (change, params![now]))
     }
 
     /// Takes the chosen rows out, changes them, and puts them back: a row that shrinks in its place leaves its page as large as it
@@ -127,12 +153,6 @@ mod relief {
             )?;
         }
         Ok(count)
-    }
-
-    fn fullest_session(database: &Connection) -> Result<Option<String>, StoreError> {
-        let sql = "SELECT session_id FROM pending_queue WHERE status = 'raw' AND kind = 'observation'
-                   GROUP BY session_id ORDER BY count(*) DESC LIMIT 1";
-        Ok(database.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?)
     }
 
     fn tell(database: &Connection, most: u64, now: Millis) -> Result<(), StoreError> {
@@ -203,6 +223,19 @@ mod relief {
             let cut = "SELECT count(*) FROM pending_queue WHERE session_id = 'flood' AND payload LIKE '%bytes cut%'";
             assert!(count(&database, cut) > 0);
             assert_eq!(count(&database, "SELECT count(*) FROM event_log WHERE event_type = 'notice'"), 1);
+        }
+
+        #[test]
+        fn making_room_does_not_look_at_the_whole_queue() {
+            let scratch = tempfile::tempdir().unwrap();
+            let database = store::open_for_hook(&Home::at(scratch.path()), 1000).unwrap();
+            for sql in [LARGE_OF_WAITING, OLDEST_OF_WAITING, FULLEST_SESSIONS] {
+                let mut plan = database.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+                let nulls = vec![rusqlite::types::Null; plan.parameter_count()];
+                let steps = plan.query_map(rusqlite::params_from_iter(nulls), |row| row.get(3)).unwrap();
+                let steps: Vec<String> = steps.map(Result::unwrap).collect();
+                assert!(steps.iter().any(|step| step.contains("queue_open")), "{sql}: {steps:?}");
+            }
         }
 
         #[test]

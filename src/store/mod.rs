@@ -226,6 +226,16 @@ pub fn open_to_recall(home: &Home, busy_ms: u32) -> Result<Connection, StoreErro
     Ok(database)
 }
 
+/// Writes the log back, so that the database is one file and whole without others beside it. For whoever has seen to it that
+/// nobody uses it any more.
+#[cfg(feature = "service")]
+pub fn leave_one_file(home: &Home) -> Result<(), StoreError> {
+    let database = open_to_recall(home, 1000)?;
+    database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    Ok(())
+}
+
 /// What every connection needs.
 fn prepare(database: &Connection, patience: Duration) -> Result<(), StoreError> {
     database.busy_timeout(patience)?;

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::StoreError;
+use super::{StoreError, rows};
 use crate::model::{Millis, SessionId};
 
 /// How things are.
@@ -69,7 +69,13 @@ pub fn read(database: &Connection, day: Millis) -> Result<Overview, StoreError> 
 /// what is there, and calls it damaged if somebody else has written meanwhile.
 pub fn check(database: &Connection) -> Result<Option<String>, StoreError> {
     let said: String = database.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-    Ok((said != "ok").then_some(said))
+    if said != "ok" {
+        return Ok(Some(said));
+    }
+    match rows::names_are_text(database) {
+        Err(StoreError::Damaged(what)) => Ok(Some(what)),
+        checked => checked.map(|()| None),
+    }
 }
 
 /// Takes a session out with everything that was made of it, as if it had never been. For sessions that were none: those

@@ -9,7 +9,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 
-use super::rows::Row;
+use super::rows::{self, Row};
 use super::{StoreError, backup, schema};
 use crate::model::Millis;
 use crate::paths::{Home, with_suffix};
@@ -239,7 +239,7 @@ fn their_rows(
     mut each: impl FnMut(Theirs) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut statement = database.prepare(&format!("SELECT * FROM {table} ORDER BY id"))?;
-    let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let names = rows::column_names(database, &statement)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let values = names.iter().enumerate().map(|(at, name)| Ok((name.clone(), row.get(at)?)));

@@ -108,10 +108,10 @@ pub fn is_unfinished(home: &Home) -> bool {
 }
 
 /// Whether the database is an empty file though there was something in it: a backup tells.
-pub fn was_emptied(home: &Home) -> bool {
+pub fn was_emptied(home: &Home, now: Millis) -> bool {
     fs::metadata(home.database()).is_ok_and(|meta| meta.len() == 0)
         && fs::metadata(home.log()).map_or(0, |meta| meta.len()) == 0
-        && backup::newest_good(&home.backups()).is_some()
+        && backup::newest_good(&home.backups(), now).is_some()
 }
 
 /// What is wrong with the database's log, if something is. SQLite itself reads on as if nothing had been behind the fault.
@@ -211,7 +211,7 @@ fn build(home: &Home, place: &Path, aside: &Path, reason: &str, now: Millis) -> 
     schema::create(&mut database, Duration::from_secs(5))?;
     // It is not there for anybody before it is whole.
     database.pragma_update(None, "synchronous", "OFF")?;
-    fill(&mut database, home, aside, &mut report)?;
+    fill(&mut database, home, aside, &mut report, now)?;
     let data = serde_json::to_value(&report).unwrap_or_default();
     log(&database, &LogEntry { event_type: "recovery", data, ..LogEntry::default() }, now)?;
     notice(&database, &report.told(), now)?;
@@ -224,12 +224,18 @@ fn build(home: &Home, place: &Path, aside: &Path, reason: &str, now: Millis) -> 
     Ok(report)
 }
 
-fn fill(database: &mut Connection, home: &Home, aside: &Path, report: &mut Report) -> Result<(), StoreError> {
+fn fill(
+    database: &mut Connection,
+    home: &Home,
+    aside: &Path,
+    report: &mut Report,
+    now: Millis,
+) -> Result<(), StoreError> {
     let damaged = Damaged::views(aside, &home.damaged()).unwrap_or_else(|error| {
         tracing::warn!(%error, "nothing can be read of the damaged database: {error}");
         Vec::new()
     });
-    let backup = usable_backup(home, report);
+    let backup = usable_backup(home, report, now);
     let forgotten = forgotten(&damaged, backup.as_ref().map(|(_, database)| database))?;
     let transaction = database.transaction()?;
     let mut importer = Importer::default();
@@ -256,8 +262,8 @@ fn fill(database: &mut Connection, home: &Home, aside: &Path, report: &mut Repor
 }
 
 /// The newest good backup. An older schema is no hindrance: what it lacks has a default.
-fn usable_backup(home: &Home, report: &mut Report) -> Option<(Copy, Connection)> {
-    let (copy, checked, database) = backup::newest_good(&home.backups())?;
+fn usable_backup(home: &Home, report: &mut Report, now: Millis) -> Option<(Copy, Connection)> {
+    let (copy, checked, database) = backup::newest_good(&home.backups(), now)?;
     if checked.schema > schema::CURRENT {
         return None;
     }

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Statement, params, params_from_iter};
 
 use super::StoreError;
 use super::tables::{TABLES, Table};
@@ -30,11 +30,31 @@ pub fn read(
     mut each: impl FnMut(Row) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut statement = database.prepare(&format!("SELECT * FROM {}", table.name))?;
-    let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let names = column_names(database, &statement)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let values = names.iter().enumerate().map(|(at, name)| Ok((name.clone(), row.get(at)?)));
         each(values.collect::<Result<Row, rusqlite::Error>>()?)?;
+    }
+    Ok(())
+}
+
+/// The names of a statement's columns, in a database that may be damaged or a stranger's.
+pub fn column_names(database: &Connection, statement: &Statement<'_>) -> Result<Vec<String>, StoreError> {
+    names_are_text(database)?;
+    Ok(statement.column_names().into_iter().map(str::to_owned).collect())
+}
+
+/// Refuses a schema that is no text: SQLite does not mind it, and rusqlite panics at its names.
+pub fn names_are_text(database: &Connection) -> Result<(), StoreError> {
+    let mut statement = database.prepare_cached("SELECT sql FROM sqlite_schema")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        if let ValueRef::Text(sql) | ValueRef::Blob(sql) = row.get_ref(0)?
+            && std::str::from_utf8(sql).is_err()
+        {
+            return Err(StoreError::Damaged("the names of its columns are no text".into()));
+        }
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::rows::Row;
+use super::rows::{self, Row};
 use super::tables::{TABLES, Table};
 use super::write_ahead::{self, Log};
 use super::{StoreError, schema};
@@ -159,7 +159,14 @@ fn open_leniently(file: &Path) -> Result<Connection, StoreError> {
         [],
         |row| row.get(0),
     )?;
-    if is_ours { Ok(database) } else { Err(StoreError::Damaged("its tables cannot be found".into())) }
+    if !is_ours {
+        return Err(StoreError::Damaged("its tables cannot be found".into()));
+    }
+    match rows::names_are_text(&database) {
+        Err(error @ StoreError::Damaged(_)) => Err(error),
+        // The rest of the schema may be unreadable; what is of use shows table by table.
+        _ => Ok(database),
+    }
 }
 
 /// Runs a query. Rows until the first that cannot be read; true if there was none such. An error of `each` ends it.

@@ -94,7 +94,7 @@ fn make_usable(home: &Home, seems_damaged: bool) -> Result<(), StoreError> {
     if recovery::is_unfinished(home) {
         return recovery::resume(home, clock::now());
     }
-    if recovery::was_emptied(home) {
+    if recovery::was_emptied(home, clock::now()) {
         return recovery::recover(home, "the file is empty", clock::now()).map(drop);
     }
     if predecessor::settle_beside(home)? {

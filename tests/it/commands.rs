@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Map, Value};
 
+use crate::help::listed as subcommands;
 use crate::sandbox::{Ran, Sandbox, run};
 use crate::service::Worker;
 
@@ -14,6 +15,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_claude-mem");
 fn command(sandbox: &Sandbox, arguments: &[&str]) -> Command {
     let mut command = sandbox.command(PROGRAM);
     command.args(arguments).env("PATH", "/usr/bin:/bin").env("TERM", "xterm-256color");
+    command.current_dir(sandbox.path());
     command
 }
 
@@ -34,11 +36,14 @@ fn remembered() -> Sandbox {
     sandbox.wait_until_settled();
     worker.stop();
     sandbox.edit("two", "waits");
+    let file = sandbox.path().join("export.jsonl");
+    let exported = mem(&sandbox, &["export", file.to_str().unwrap()]);
+    assert_eq!(exported.code, Some(0), "{exported:?}");
     sandbox
 }
 
 /// Commands that report, and how they end without a worker.
-const REPORTING: [(&[&str], i32); 14] = [
+const REPORTING: [(&[&str], i32); 20] = [
     (&["status"], 1),
     (&["doctor"], 1),
     (&["sessions"], 0),
@@ -48,6 +53,12 @@ const REPORTING: [(&[&str], i32); 14] = [
     (&["queue", "list"], 0),
     (&["queue", "errors"], 0),
     (&["stats"], 0),
+    (&["context"], 0),
+    (&["learn", "add", "Greetings are always polite, also on Sundays"], 0),
+    (&["learn", "list"], 0),
+    (&["learn", "forget", "1"], 0),
+    (&["model", "status"], 0),
+    (&["import", "export.jsonl"], 0),
     (&["backup"], 0),
     (&["backup", "--list"], 0),
     (&["restore", "--list"], 0),
@@ -79,9 +90,29 @@ fn every_command_that_reports_prints_json_of_a_known_shape() {
         assert_eq!(ran.code, Some(code), "{arguments:?}: {ran:?}");
         let value: Value = serde_json::from_str(&ran.stdout)
             .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {ran:?}"));
-        let name = arguments.join("_").replace("--", "");
+        let name: Vec<&str> = arguments.iter().filter(|word| !word.contains([' ', '.'])).copied().collect();
+        let name = name.join("_").replace("--", "");
         insta::assert_snapshot!(format!("json_{name}"), format!("{:#}", shape(&value)));
     }
+}
+
+#[test]
+fn no_command_that_prints_json_is_left_out() {
+    let listed = |words: &[&str]| REPORTING.iter().any(|(arguments, _)| arguments.starts_with(words));
+    let sandbox = Sandbox::new();
+    let help = |words: &[&str]| mem(&sandbox, &[words, &["--help"]].concat()).stdout;
+    let mut found = 0;
+    for command in subcommands(&help(&[])) {
+        for inner in subcommands(&help(&[&command])).iter().map(String::as_str).chain([""]) {
+            let words: Vec<&str> =
+                [command.as_str(), inner].into_iter().filter(|word| !word.is_empty()).collect();
+            if help(&words).lines().any(|line| line.trim_start().starts_with("--json")) {
+                found += 1;
+                assert!(listed(&words), "{words:?}");
+            }
+        }
+    }
+    assert!(found > 15, "{found}");
 }
 
 #[test]
@@ -112,6 +143,7 @@ fn on_a_terminal(sandbox: &Sandbox, columns: u16, arguments: &[&str], no_colour:
     let line = format!("stty cols {columns}; '{PROGRAM}' {}", quoted.join(" "));
     let mut script = sandbox.command("script");
     script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm-256color").env("SHELL", "/bin/sh");
+    script.current_dir(sandbox.path());
     if no_colour {
         script.env("NO_COLOR", "1");
     }
@@ -146,19 +178,22 @@ fn seen(shown: &str) -> Vec<String> {
 #[test]
 fn on_a_narrow_terminal_nothing_is_broken_by_the_terminal_but_what_has_no_spaces() {
     let sandbox = remembered();
-    assert_eq!(
-        mem(&sandbox, &["learn", "add", "Greetings are always polite, also on Sundays"]).code,
-        Some(0)
-    );
-    let further: [&[&str]; 2] = [&["learn", "list"], &["model", "status"]];
     let colour = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
-    for arguments in REPORTING.into_iter().map(|(arguments, _)| arguments).chain(further) {
+    // What a session is told is shown as it is told.
+    let commands =
+        REPORTING.into_iter().map(|(arguments, _)| arguments).filter(|words| *words != ["context"]);
+    for arguments in commands {
         for no_colour in [false, true] {
             let Some(shown) = on_a_terminal(&sandbox, 40, arguments, no_colour) else { return };
             assert!(!no_colour || !colour.is_match(&shown), "{arguments:?}: {shown:?}");
             for line in seen(&shown) {
                 let is_one_word = !line.trim().contains(' ');
-                assert!(line.chars().count() <= 40 || is_one_word, "{arguments:?}: {line:?} of\n{shown}");
+                // What went wrong may be text to copy, so it is never wrapped.
+                let is_error = line.starts_with("claude-mem: ");
+                assert!(
+                    line.chars().count() <= 40 || is_one_word || is_error,
+                    "{arguments:?}: {line:?} of\n{shown}"
+                );
             }
         }
         let shown = on_a_terminal(&sandbox, 5, arguments, false).unwrap();

@@ -140,6 +140,25 @@ fn remembered_more(sandbox: &Sandbox) {
 }
 
 #[test]
+fn names_of_columns_that_are_no_text_are_damage_and_no_panic() {
+    let sandbox = Sandbox::new();
+    remembered(&sandbox, 3);
+    let before = count(&sandbox, "observations");
+    // One letter of a name in the schema is broken, as a bad disk would do it. No check of SQLite's sees that.
+    let mut bytes = fs::read(database(&sandbox)).unwrap();
+    let name = b"raw_bytes       INTEGER";
+    let places: Vec<usize> =
+        (0..bytes.len() - name.len()).filter(|at| bytes[*at..].starts_with(name)).collect();
+    assert!(!places.is_empty());
+    places.into_iter().for_each(|at| bytes[at + 3] = 0xe8);
+    fs::write(database(&sandbox), bytes).unwrap();
+    let (_worker, report) = recovered(&sandbox);
+    assert_eq!(count(&sandbox, "observations"), before, "{report:#}");
+    is_whole(&sandbox);
+    assert!(!sandbox.logged().contains("panicked"), "{}", sandbox.logged());
+}
+
+#[test]
 fn a_file_that_was_truncated_gives_what_is_left_of_it() {
     let sandbox = Sandbox::new();
     remembered(&sandbox, 12);

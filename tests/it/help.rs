@@ -12,7 +12,7 @@ fn help(words: &[&str]) -> String {
 }
 
 /// The commands that a help text lists.
-fn listed(text: &str) -> Vec<String> {
+pub fn listed(text: &str) -> Vec<String> {
     let commands =
         text.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     let names = commands.filter(|line| line.starts_with("  ") && !line.starts_with("   "));

@@ -71,7 +71,7 @@ impl Installed {
 
     fn events(&self) -> Vec<String> {
         let text = fs::read_to_string(self.settings()).unwrap();
-        let settings: Value = serde_json::from_str(&text).unwrap();
+        let settings: Value = serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap();
         let is_ours = |groups: &Value| groups.to_string().contains("claude-mem-hook");
         let hooks = settings["hooks"].as_object().unwrap();
         hooks.iter().filter(|(_, groups)| is_ours(groups)).map(|(event, _)| event.clone()).collect()
@@ -138,7 +138,50 @@ fn install_works_from_nothing_and_uninstall_leaves_nothing_but_data() {
         .iter()
         .filter(|(path, _)| is_data(path))
         .map(|(path, _)| path.file_name().unwrap().to_str().unwrap());
-    assert!(data.clone().all(|name| name.starts_with("claude-mem.db")), "{:?}", data.collect::<Vec<_>>());
+    // One file, whole without a log beside it.
+    assert_eq!(data.collect::<Vec<_>>(), ["claude-mem.db"]);
+}
+
+#[test]
+fn whatever_the_settings_look_like_they_are_back_byte_for_byte() {
+    let rules: Vec<String> = (0..30_000).map(|n| format!("    \"Bash(command-number-{n}:*)\"")).collect();
+    let large = format!("{{\n  \"permissions\": {{\"allow\": [\n{}\n  ]}}\n}}\n", rules.join(",\n"));
+    let cases = [
+        ("empty", String::new()),
+        ("blank", " \n\n".into()),
+        ("no settings", "{}".into()),
+        ("one line", SETTINGS.split_whitespace().collect()),
+        ("other hooks", SETTINGS.into()),
+        ("no line end", SETTINGS.trim_end().into()),
+        ("CRLF", SETTINGS.replace('\n', "\r\n")),
+        ("tabs and a mark", format!("\u{feff}{}", SETTINGS.replace("  ", "\t"))),
+        ("1 MB", large),
+    ];
+    for (name, before) in cases {
+        let home = Installed::new();
+        fs::write(home.settings(), &before).unwrap();
+        home.mem(&["install", "--no-service"]);
+        assert_eq!(home.events().len(), 6, "{name}");
+        home.mem(&["uninstall"]);
+        assert!(fs::read(home.settings()).unwrap() == before.as_bytes(), "{name}");
+    }
+}
+
+#[test]
+fn hooks_of_an_older_version_are_replaced_and_do_not_come_back() {
+    let home = Installed::new();
+    let old = r#"{"type": "command", "command": "/old/claude-mem-hook summary", "timeout": 60}, "#;
+    let before = SETTINGS.replace("{ \"type\"", &format!("{old}{{ \"type\""));
+    assert_ne!(before, SETTINGS);
+    fs::write(home.settings(), &before).unwrap();
+    home.mem(&["install", "--no-service"]);
+    let wired = fs::read_to_string(home.settings()).unwrap();
+    assert!(!wired.contains("/old/") && wired.contains("say done") && home.events().len() == 6, "{wired}");
+    home.mem(&["uninstall"]);
+    let left = fs::read_to_string(home.settings()).unwrap();
+    assert!(!left.contains("claude-mem-hook"), "{left}");
+    let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    assert_eq!(value(&left), value(SETTINGS), "{left}");
 }
 
 #[test]
@@ -355,4 +398,28 @@ fn status_tells_health_by_its_exit_code() {
     let status: Value = serde_json::from_str(&told).unwrap();
     assert_eq!(status["service"]["status"], "ok");
     assert!(home.mem(&["logs"]).contains("serv"));
+}
+
+#[test]
+fn logs_of_one_session_are_about_it_and_no_other() {
+    let home = Installed::new();
+    home.mem(&["start"]);
+    for session in ["session-one", "session-two"] {
+        home.sandbox.prompt(session, "Repair the greeting");
+        home.sandbox.edit(session, "edit");
+        home.sandbox.end_turn(session);
+    }
+    home.sandbox.wait_until_settled();
+    let told = |session: &str| home.mem(&["logs", "--session", session]);
+    wait_for("the lines", || {
+        ["session-one", "session-two"].iter().all(|one| told(one).contains("remembered"))
+    });
+    let lines = told("session-one");
+    assert!(lines.lines().count() > 0 && lines.lines().all(|line| line.contains("session-one")), "{lines}");
+    assert_eq!(told("session-three"), "");
+    // A message is not followed by itself as a field.
+    let all = home.mem(&["logs"]);
+    let serves = all.lines().find(|line| line.contains("serves")).unwrap();
+    let place = home.sandbox.data().display().to_string();
+    assert_eq!(serves.matches(&place).count(), 1, "{serves}");
 }

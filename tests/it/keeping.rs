@@ -389,6 +389,25 @@ fn the_memory_of_the_typescript_program_is_taken_in_and_its_file_is_not_touched(
 }
 
 #[test]
+fn a_database_whose_names_of_columns_are_no_text_is_refused_without_a_panic() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path().join("their.db");
+    predecessor(&file, ("claude_session_id", "sdk_session_id"));
+    let database = Connection::open(&file).unwrap();
+    database
+        .execute_batch(
+            "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA writable_schema = ON;
+             UPDATE sqlite_schema SET sql = CAST(replace(CAST(sql AS BLOB), CAST('project' AS BLOB), x'70e86f6a656374') AS TEXT)
+             WHERE name = 'sdk_sessions'",
+        )
+        .unwrap();
+    drop(database);
+    let ran = try_mem(&sandbox, &["import", file.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("are no text") && !ran.stderr.contains("panicked"), "{ran:?}");
+}
+
+#[test]
 fn a_database_of_another_program_in_our_place_is_left_alone_and_ours_is_beside_it() {
     let sandbox = Sandbox::new();
     fs::create_dir_all(sandbox.data()).unwrap();

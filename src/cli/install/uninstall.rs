@@ -204,6 +204,10 @@ impl Removal<'_> {
             if self.home.database().exists() {
                 self.report.step("data", format!("keep what was remembered, in {directory}"));
             }
+            if !self.is_dry {
+                // Best effort: whoever copies the one file that is left should have everything.
+                let _ = store::leave_one_file(self.home);
+            }
             return;
         }
         self.report.step("data", format!("delete everything that was remembered, in {directory}"));
