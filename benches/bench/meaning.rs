@@ -8,7 +8,7 @@ use claude_mem::paths::Home;
 use claude_mem::search::meaning::{self, MiniLm, Vector};
 use claude_mem::store;
 use claude_mem::store::search::Range;
-use claude_mem::store::vectors::{self, Share};
+use claude_mem::store::vectors;
 
 use crate::search::{ASKED, Worker};
 use crate::table::{Table, median};
@@ -102,7 +102,7 @@ fn scan(home: &Home, model: &MiniLm) -> f64 {
         .map(|_| {
             timed(|| {
                 let mut best = f32::MIN;
-                vectors::for_each(&database, number, Range::ALL, Share::ALL, |_, blob| {
+                vectors::for_each(&database, number, Range::ALL, |_, blob| {
                     best = best.max(asked.vector.likeness(blob).unwrap_or(f32::MIN));
                 })
                 .unwrap();

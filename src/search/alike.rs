@@ -9,9 +9,8 @@ use rusqlite::Connection;
 use super::Meaning;
 use super::query::Query;
 use super::scope::Scope;
-use crate::store::StoreError;
 use crate::store::search::Place;
-use crate::store::vectors::{self, Share};
+use crate::store::{StoreError, vectors};
 
 /// How alike rows are, in the order of places.
 pub type Likenesses = Vec<(Place, f32)>;
@@ -45,7 +44,7 @@ impl Alike {
         match self {
             Self::Unknown => Ok(Vec::new()),
             Self::To(meaning) => {
-                scope.map_or_else(|| Ok(Vec::new()), |scope| compare_in(database, meaning, scope, Share::ALL))
+                scope.map_or_else(|| Ok(Vec::new()), |scope| compare_in(database, meaning, scope))
             }
             Self::Known(likenesses) => Ok(likenesses.clone()),
             Self::Soon(told) => {
@@ -61,28 +60,22 @@ pub fn counts(query: &Query) -> bool {
     query.required.is_empty() && !query.clues.is_empty()
 }
 
-/// How alike the rows of a project, or of all, are to what a question means, or a share of them.
+/// How alike the rows of a project, or of all, are to what a question means.
 pub fn compare(
     database: &Connection,
     meaning: &Meaning,
     project: Option<&str>,
-    share: Share,
 ) -> Result<Likenesses, StoreError> {
     match Scope::new(database, project, None)? {
-        Some(scope) => compare_in(database, meaning, &scope, share),
+        Some(scope) => compare_in(database, meaning, &scope),
         None => Ok(Vec::new()),
     }
 }
 
-fn compare_in(
-    database: &Connection,
-    meaning: &Meaning,
-    scope: &Scope,
-    share: Share,
-) -> Result<Likenesses, StoreError> {
+fn compare_in(database: &Connection, meaning: &Meaning, scope: &Scope) -> Result<Likenesses, StoreError> {
     let mut likenesses = Vec::new();
     if let Some(model) = vectors::model(database, meaning.model)? {
-        vectors::for_each(database, model, scope.range, share, |place, blob| {
+        vectors::for_each(database, model, scope.range, |place, blob| {
             likenesses.extend(meaning.vector.likeness(blob).map(|likeness| (place, likeness)));
         })?;
     }

@@ -50,7 +50,7 @@ const MOST_PENDING: u32 = 500;
 /// The best so many rows bring their neighbours in.
 const WITH_NEIGHBOURS: usize = 30;
 /// Where filters drop rows, so many times more are looked at for their meaning.
-const BEFORE_FILTERS: usize = 20;
+const BEFORE_FILTERS: usize = 40;
 /// Of a longer time more rows count than do not.
 const MOST_IN_TIME: usize = 20_000;
 /// How soon words are not trusted any more: a hit with half of what was asked counts for about a third.
@@ -264,7 +264,7 @@ impl<'a> Search<'a> {
         matcher: &Matcher<'_>,
     ) -> Result<(), StoreError> {
         let known: HashSet<Place> = entries.iter().filter_map(|entry| entry.place).collect();
-        let depth = self.settings.depth();
+        let depth = self.settings.depth() / 2;
         let most = if self.request.filter.is_picky() { depth * BEFORE_FILTERS } else { depth };
         let unknown: Vec<Place> =
             most_alike(likenesses, most).into_iter().filter(|place| !known.contains(place)).collect();

@@ -133,65 +133,37 @@ pub enum Order {
     NewestFirst,
 }
 
-/// A share of all vectors: this one of so many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
-    /// Which, from 0 on.
-    pub which: i64,
-    /// Of how many.
-    pub of: i64,
-}
-
-impl Share {
-    /// All of them.
-    pub const ALL: Self = Self { which: 0, of: 1 };
-}
-
-/// Shows every vector of a model in a range to `look`, or a share of them, in the order of places.
+/// Shows every vector of a model in a range to `look`, in the order of places.
 pub fn for_each(
     database: &Connection,
     model: KnownModel,
     range: Range,
-    share: Share,
     look: impl FnMut(Place, &[u8]),
 ) -> Result<(), StoreError> {
-    see(database, model, range, (Order::OldestFirst, share), usize::MAX, look)
+    for_some(database, model, range, Order::OldestFirst, usize::MAX, look)
 }
 
-/// Shows no more than `most` of the vectors in a range, in some order.
+/// The same in some order, and no more than `most`.
 pub fn for_some(
     database: &Connection,
     model: KnownModel,
     range: Range,
     order: Order,
     most: usize,
-    look: impl FnMut(Place, &[u8]),
-) -> Result<(), StoreError> {
-    see(database, model, range, (order, Share::ALL), most, look)
-}
-
-fn see(
-    database: &Connection,
-    model: KnownModel,
-    range: Range,
-    (order, share): (Order, Share),
-    most: usize,
     mut look: impl FnMut(Place, &[u8]),
 ) -> Result<(), StoreError> {
     // Not mapped into memory: that was slower, because every page of it has to be found and let go again for each question.
     let sql = match order {
         Order::OldestFirst => {
-            "SELECT block, vectors FROM search_vectors
-             WHERE block BETWEEN ?1 AND ?2 AND model = ?3 AND block % ?4 = ?5 ORDER BY block"
+            "SELECT block, vectors FROM search_vectors WHERE block BETWEEN ?1 AND ?2 AND model = ?3 ORDER BY block"
         }
         Order::NewestFirst => {
-            "SELECT block, vectors FROM search_vectors
-             WHERE block BETWEEN ?1 AND ?2 AND model = ?3 AND block % ?4 = ?5 ORDER BY block DESC"
+            "SELECT block, vectors FROM search_vectors WHERE block BETWEEN ?1 AND ?2 AND model = ?3 ORDER BY block DESC"
         }
     };
     let mut statement = database.prepare_cached(sql)?;
     let (first, last) = (seat(range.from).0, seat(range.to).0);
-    let mut rows = statement.query([first, last, model.number, share.of, share.which])?;
+    let mut rows = statement.query([first, last, model.number])?;
     let mut left = most;
     while left > 0
         && let Some(row) = rows.next()?

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use claude_mem::search::meaning::{Embedder, MiniLm, Pace, text_of};
 use claude_mem::store::index::progress;
 use claude_mem::store::search::{Kind, Place, Range, document};
-use claude_mem::store::vectors::{self, Share};
+use claude_mem::store::vectors;
 
 use crate::scene::Scene;
 
@@ -40,7 +40,7 @@ pub fn check(scene: &Scene) -> u64 {
     let model = MiniLm::load(&file).unwrap();
     let Some(known) = vectors::model(&database, model.name()).unwrap() else { return 0 };
     let mut there = Vec::new();
-    vectors::for_each(&database, known, Range::ALL, Share::ALL, |place, vector| {
+    vectors::for_each(&database, known, Range::ALL, |place, vector| {
         there.push((place, vector.to_vec()));
     })
     .unwrap();

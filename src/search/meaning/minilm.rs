@@ -10,7 +10,7 @@ use rten_tensor::prelude::*;
 use super::glossary::Glossary;
 use super::integers::in_bytes;
 use super::wordpiece::WordPiece;
-use super::{Embedder, MeaningError, Pace, Vector};
+use super::{Embedder, MeaningError, Pace, Vector, package};
 
 /// The model's name here and in the database.
 pub const NAME: &str = "all-minilm-l6-v2-int8";
@@ -39,6 +39,10 @@ impl MiniLm {
     pub fn load(file: &Path) -> Result<Self, MeaningError> {
         let bytes =
             std::fs::read(file).map_err(|source| MeaningError::File { path: file.to_owned(), source })?;
+        // A file that was damaged or exchanged might keep the reader busy for ever.
+        if !package::is_model(&bytes) {
+            return Err(MeaningError::Model("its SHA-256 is not that of the model".into()));
+        }
         let bytes = in_bytes(&bytes).map_err(|error| MeaningError::Model(error.to_string()))?;
         // Prepared for the kernels once instead of with every question: 11 MB for four fifths of the time.
         let model = ModelOptions::with_all_ops().prepack_weights(true).load(bytes);

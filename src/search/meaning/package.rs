@@ -72,6 +72,11 @@ pub fn is_intact(models: &Path) -> Option<bool> {
     Some(hex(context) == MODEL_SHA256)
 }
 
+/// Whether these bytes are the model.
+pub(super) fn is_model(bytes: &[u8]) -> bool {
+    sha256(bytes) == MODEL_SHA256
+}
+
 fn sha256(bytes: &[u8]) -> String {
     let mut context = Context::new(&SHA256);
     context.update(bytes);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::answer::{ApiError, JsonBody, Parameters};
 use super::routes::running;
 use crate::search::parameters::Parameters as Named;
-use crate::search::{self, Alike, Request, answer};
+use crate::search::{self, Request, answer};
 use crate::store::search as index;
 use crate::worker::clock;
 use crate::worker::state::Shared;
@@ -46,21 +46,12 @@ async fn find(shared: &Arc<Shared>, parameters: &Named) -> Result<Json<Value>, A
     let mut request = Request::from_parameters(parameters, now).map_err(ApiError::bad_request)?;
     let settings = running.config.search.clone();
     running.index_what_waits().await;
-    let (with, here) = (shared.clone(), running.clone());
+    if shared.mind.is_there() && request.has_meaning() {
+        request.alike = running.comparing.begin(shared, &request.query, request.filter.project.as_deref());
+    }
     let found = running.database.read(move |database| {
-        std::thread::scope(|scope| {
-            if with.mind.is_there() && request.has_meaning() {
-                let (tell, alike) = Alike::soon();
-                request.alike = alike;
-                let (query, project) = (request.query.clone(), request.filter.project.clone());
-                scope.spawn(move || {
-                    // Nobody listens where words alone decide.
-                    let _ = tell.send(here.comparing.compare(&with, &query, project.as_deref()));
-                });
-            }
-            let found = search::search(database, &request, &settings)?;
-            Ok(answer::found(&found, request.offset, now))
-        })
+        let found = search::search(database, &request, &settings)?;
+        Ok(answer::found(&found, request.offset, now))
     });
     let mut found = found.await?;
     shared.note_asked();
