@@ -8,8 +8,8 @@ use rusqlite::Connection;
 
 use super::Meaning;
 use super::query::Query;
-use super::scope::Scope;
-use crate::store::search::Place;
+use super::scope::{Half, Scope};
+use crate::store::search::{Place, Range};
 use crate::store::{StoreError, vectors};
 
 /// How alike rows are, in the order of places.
@@ -44,7 +44,7 @@ impl Alike {
         match self {
             Self::Unknown => Ok(Vec::new()),
             Self::To(meaning) => {
-                scope.map_or_else(|| Ok(Vec::new()), |scope| compare_in(database, meaning, scope))
+                scope.map_or_else(|| Ok(Vec::new()), |scope| compare_in(database, meaning, &[scope.range]))
             }
             Self::Known(likenesses) => Ok(likenesses.clone()),
             Self::Soon(told) => {
@@ -60,24 +60,25 @@ pub fn counts(query: &Query) -> bool {
     query.required.is_empty() && !query.clues.is_empty()
 }
 
-/// How alike the rows of a project, or of all, are to what a question means.
-pub fn compare(
+/// How alike one half of the rows of a project, or of all, is to what a question means. In no order.
+pub fn compare_half(
     database: &Connection,
     meaning: &Meaning,
     project: Option<&str>,
+    half: Half,
 ) -> Result<Likenesses, StoreError> {
-    match Scope::new(database, project, None)? {
-        Some(scope) => compare_in(database, meaning, &scope),
-        None => Ok(Vec::new()),
-    }
+    let scope = Scope::new(database, project, None)?;
+    compare_in(database, meaning, &scope.map(|scope| scope.half(half)).unwrap_or_default())
 }
 
-fn compare_in(database: &Connection, meaning: &Meaning, scope: &Scope) -> Result<Likenesses, StoreError> {
+fn compare_in(database: &Connection, meaning: &Meaning, ranges: &[Range]) -> Result<Likenesses, StoreError> {
     let mut likenesses = Vec::new();
     if let Some(model) = vectors::model(database, meaning.model)? {
-        vectors::for_each(database, model, scope.range, |place, blob| {
-            likenesses.extend(meaning.vector.likeness(blob).map(|likeness| (place, likeness)));
-        })?;
+        for range in ranges {
+            vectors::for_each(database, model, *range, |place, blob| {
+                likenesses.extend(meaning.vector.likeness(blob).map(|likeness| (place, likeness)));
+            })?;
+        }
     }
     Ok(likenesses)
 }

@@ -30,8 +30,9 @@ mod tests;
 use rusqlite::Connection;
 use serde::Serialize;
 
-pub use alike::{Alike, Likenesses, compare};
+pub use alike::{Alike, Likenesses, compare_half};
 pub use query::Query;
+pub use scope::Half;
 pub use snippet::Snippet;
 
 use crate::config::Search as Settings;

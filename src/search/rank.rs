@@ -385,12 +385,20 @@ fn possible(clues: &[Clue], rarities: &[f64]) -> f64 {
 /// The most alike places, the best first.
 fn most_alike(likenesses: &[(Place, f32)], most: usize) -> Vec<Place> {
     let better = |a: &(Place, f32), b: &(Place, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-    let mut best = likenesses.to_vec();
-    if best.len() > most && most > 0 {
-        best.select_nth_unstable_by(most - 1, better);
-        best.truncate(most);
+    let mut best: Likenesses = Vec::new();
+    let mut least = f32::NEG_INFINITY;
+    for likeness in likenesses.iter().filter(|_| most > 0) {
+        if likeness.1 >= least {
+            best.push(*likeness);
+        }
+        if best.len() >= 2 * most {
+            best.select_nth_unstable_by(most - 1, better);
+            best.truncate(most);
+            least = best[most - 1].1;
+        }
     }
     best.sort_unstable_by(better);
+    best.truncate(most);
     best.into_iter().map(|(place, _)| place).collect()
 }
 

@@ -10,6 +10,14 @@ use crate::store::search::{self as index, IndexedProject, Kind, Place, Range};
 /// Where the newest rows do not have what is wanted, so many times as many are looked at.
 const MORE: f64 = 16.0;
 
+/// A half of all rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the words say it")]
+pub enum Half {
+    Older,
+    Newer,
+}
+
 /// Where to look, and how much there is.
 #[derive(Debug)]
 pub struct Scope {
@@ -99,6 +107,21 @@ impl Scope {
         range: Range,
     ) -> Result<Vec<Place>, StoreError> {
         index::matching(database, &self.narrowed(expression), range, usize::MAX)
+    }
+
+    /// The older or the newer half of what is in it, by project and kind.
+    pub fn half(&self, half: Half) -> Vec<Range> {
+        let mut ranges = Vec::new();
+        for project in self.projects.iter().filter(|project| project.rows > 0) {
+            for kind in Kind::ALL {
+                let (all, middle) = (Range::kind(project.number, kind), self.largest[kind as usize] / 2);
+                ranges.push(match half {
+                    Half::Older => Range::ids(project.number, kind, 0, middle),
+                    Half::Newer => Range { from: Place::new(project.number, kind, middle + 1), ..all },
+                });
+            }
+        }
+        ranges
     }
 
     fn share(&self, rows: usize) -> f64 {

@@ -1,19 +1,16 @@
 //! The model in the worker: loaded when it is needed, gone when nobody asks, and never in the way of the queue.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{Sender, SyncSender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use rusqlite::Connection;
-
+use super::comparing::Comparing;
 use super::memory;
 use super::state::{Running, Shared};
+use crate::search::Meaning;
 use crate::search::meaning::{self, Embedder, MeaningError, MiniLm, NAME, Pace};
 use crate::search::upkeep::{EMBEDDED_AT_ONCE, EmbedError, vectors_for};
-use crate::search::{self, Alike, Likenesses, Meaning};
-use crate::store::vectors;
-use crate::store::{self, StoreError};
+use crate::store::{StoreError, vectors};
 
 /// The model, if there is one.
 #[derive(Debug)]
@@ -49,7 +46,7 @@ impl Mind {
     }
 
     /// What a query means; nothing without a model. Takes milliseconds, and loads the model if need be.
-    fn understand(&self, query: &str) -> Option<Meaning> {
+    pub fn understand(&self, query: &str) -> Option<Meaning> {
         if query.trim().is_empty() {
             return None;
         }
@@ -109,67 +106,6 @@ impl Mind {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Compares what was asked with all that is known, on a thread and a connection of its own: whoever asks searches by words
-/// meanwhile. The thread stays until the model goes, because a new one for every question began too late.
-#[derive(Debug, Default)]
-pub struct Comparing(Mutex<Option<Sender<Comparison>>>);
-
-struct Comparison {
-    shared: Arc<Shared>,
-    query: String,
-    project: Option<String>,
-    tell: SyncSender<Likenesses>,
-}
-
-impl Comparing {
-    /// Begins to find out how alike memories are to a question.
-    pub fn begin(&self, shared: &Arc<Shared>, query: &str, project: Option<&str>) -> Alike {
-        let (tell, alike) = Alike::soon();
-        let (query, project) = (query.to_owned(), project.map(ToOwned::to_owned));
-        let comparison = Comparison { shared: shared.clone(), query, project, tell };
-        let mut thread = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where there is no thread to be had, nobody tells, and words alone decide.
-        let _ = thread.get_or_insert_with(start_to_compare).send(comparison);
-        alike
-    }
-
-    fn rest(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-}
-
-fn start_to_compare() -> Sender<Comparison> {
-    let (sender, comparisons) = channel::<Comparison>();
-    let _ = std::thread::Builder::new().name("comparing".into()).spawn(move || {
-        let mut connection = None;
-        for Comparison { shared, query, project, tell } in comparisons {
-            let compared = compare(&shared, &mut connection, &query, project.as_deref());
-            let likenesses = compared.unwrap_or_else(|error| {
-                tracing::warn!(%error, "a question was answered by words alone: {error}");
-                Vec::new()
-            });
-            let _ = tell.send(likenesses);
-        }
-    });
-    sender
-}
-
-fn compare(
-    shared: &Shared,
-    connection: &mut Option<Connection>,
-    query: &str,
-    project: Option<&str>,
-) -> Result<Likenesses, StoreError> {
-    let Some(meaning) = shared.mind.understand(query) else { return Ok(Vec::new()) };
-    let database = match connection.take() {
-        Some(database) => database,
-        None => store::open_reader(&shared.home)?,
-    };
-    let likenesses = search::compare(&database, &meaning, project)?;
-    *connection = Some(database);
-    Ok(likenesses)
 }
 
 /// Begins to read what the model has not read yet, unless that is under way or there is no model.

@@ -6,6 +6,7 @@
 pub mod activation;
 pub mod briefing;
 pub mod clock;
+mod comparing;
 mod compressor;
 mod daily;
 mod database;

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use super::clock;
+use super::comparing::Comparing;
 use super::compressor::Compressor;
 use super::database::Database;
-use super::mind::{Comparing, Mind};
+use super::mind::Mind;
 use super::seen::Seen;
 use crate::config::{Config, Environment};
 use crate::model::Millis;
