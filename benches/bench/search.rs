@@ -80,7 +80,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts one, and lets it read its files in.
+    /// Starts one, and lets it read its files in. The first worker of a day also checks the file and makes a backup: what is measured
+    /// comes after that.
     pub fn start(binaries: &Path, home: &Home, scratch: &Path) -> Self {
         let child = Command::new(binaries.join("claude-mem"))
             .arg("worker")
@@ -97,11 +98,29 @@ impl Worker {
         while UnixStream::connect(&worker.socket).is_err() {
             std::thread::sleep(Duration::from_millis(20));
         }
+        std::thread::sleep(Duration::from_secs(1));
+        let deadline = Instant::now() + Duration::from_secs(300);
+        let mut before = worker.ticks();
+        loop {
+            std::thread::sleep(Duration::from_millis(700));
+            let now = worker.ticks();
+            if now <= before + 1 || Instant::now() > deadline {
+                break;
+            }
+            before = now;
+        }
         // The first questions read the file in.
         for (_, query, _) in QUESTIONS {
             worker.ask(&format!("/api/search?{query}"));
         }
         worker
+    }
+
+    /// The processor's time that it has taken, in hundredths of a second.
+    fn ticks(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let after_name = stat.rsplit(')').next().unwrap();
+        after_name.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
     }
 
     /// How long an answer takes, in milliseconds, the connection included.
