@@ -108,7 +108,7 @@ impl Rewriting {
     fn gather(&mut self, node: &NodeProto, rows: &Scaled) {
         let output = &node.output[0];
         let [bytes, factors, numbers] =
-            ["bytes", "factors", "numbers"].map(|what| format!("{output} {what}"));
+            ["bytes", "factors", "numbers"].map(|what| format!("{output} as rows of {what}"));
         for (from, to) in [(&rows.bytes, &bytes), (&rows.factors, &factors)] {
             let mut part = node.clone();
             part.name = Some(to.clone());
@@ -211,7 +211,7 @@ mod tests {
             output: vec![value("product")],
             ..GraphProto::default()
         };
-        ModelProto { graph: Some(graph), ..ModelProto::default() }.write_buf().unwrap()
+        ModelProto { ir_version: Some(10), graph: Some(graph), ..ModelProto::default() }.write_buf().unwrap()
     }
 
     fn run(model: Vec<u8>) -> Vec<f32> {
