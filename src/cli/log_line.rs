@@ -7,6 +7,8 @@ use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::Writer;
 
+use super::style::harmless;
+
 /// How the fields of an event are written, its message among them.
 #[derive(Debug, Clone, Copy)]
 pub struct OneLine;
@@ -29,12 +31,7 @@ impl<'writer> FormatFields<'writer> for OneLine {
 
 /// An endpoint's words may be among it: they make no lines of their own, and no terminal obeys them.
 fn on_one_line(text: &str) -> String {
-    let shown = |letter| match letter {
-        '\n' | '\r' | '\t' => ' ',
-        letter if char::is_control(letter) => '\u{fffd}',
-        letter => letter,
-    };
-    text.trim().chars().map(shown).collect()
+    harmless(&text.trim().replace(['\n', '\r', '\t'], " "))
 }
 
 #[derive(Default)]

@@ -20,7 +20,13 @@ const AT_ONCE: u32 = 100;
 /// So many rows are worth a change of the index.
 const ENOUGH: u32 = 16;
 
-/// Does a little of what is to be done. True if there is more.
+/// Does a little of what is to be done where nobody waits for it: the index is brought up to date, and then its parts are merged.
+/// True if there is more.
+pub fn tidy_up(database: &mut Connection) -> Result<bool, StoreError> {
+    Ok(catch_up(database)? || index::merge_some(database)?)
+}
+
+/// Brings the index a little nearer to the tables. True if there is more.
 pub fn catch_up(database: &mut Connection) -> Result<bool, StoreError> {
     let mut more = false;
     if !index::waiting(database, 1)?.is_empty() {
@@ -30,9 +36,6 @@ pub fn catch_up(database: &mut Connection) -> Result<bool, StoreError> {
     }
     for kind in Kind::ALL {
         more |= learn_words(database, kind)?;
-    }
-    if !more {
-        more = index::merge_some(database)?;
     }
     Ok(more)
 }
@@ -174,7 +177,7 @@ pub enum EmbedError {
 /// Empties the index and fills it again, saying how far it is after every step.
 pub fn rebuild(database: &mut Connection, mut tell: impl FnMut()) -> Result<(), StoreError> {
     index::begin_rebuild(database)?;
-    while catch_up(database)? {
+    while tidy_up(database)? {
         tell();
     }
     Ok(())

@@ -136,8 +136,7 @@ mod tests {
     #[test]
     fn imported_sessions_go_where_the_only_project_of_their_name_is() {
         let scratch = tempfile::tempdir().unwrap();
-        let home = Home::locate(Some(scratch.path().join("mem")), None).unwrap();
-        let database = crate::store::open_for_worker(&home, 0).unwrap();
+        let database = crate::store::open_for_worker(&Home::at(scratch.path()), 0).unwrap();
         database
             .execute_batch(
                 "INSERT INTO sessions (id, project, project_path, started_at, last_activity_at) VALUES

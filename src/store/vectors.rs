@@ -309,8 +309,7 @@ mod tests {
     #[test]
     fn neighbours_share_a_row_and_stay_apart() {
         let scratch = tempfile::tempdir().unwrap();
-        let home = Home::locate(Some(scratch.path().join("mem")), None).unwrap();
-        let database = crate::store::open_for_worker(&home, 0).unwrap();
+        let database = crate::store::open_for_worker(&Home::at(scratch.path()), 0).unwrap();
         database
             .execute_batch(
                 "INSERT INTO search_models (no, name, dimension) VALUES (1, 'one', 2), (2, 'two', 3)",

@@ -61,7 +61,7 @@ impl Schedule {
                 shared.nudge.notify_one();
             }
         }
-        if is_quiet && running.database.write(search::upkeep::catch_up).await? {
+        if is_quiet && running.database.write(search::upkeep::tidy_up).await? {
             shared.nudge.notify_one();
         }
         mind::read_on(shared, running).await?;

@@ -18,7 +18,6 @@ fn many(rows: i64, text_of: impl Fn(i64) -> String) -> Memory {
 #[test]
 fn rows_are_indexed_many_at_a_time_and_found_before_that() {
     let memory = Memory::new();
-    memory.database.pragma_update(None, "query_only", false).unwrap();
     for number in 1..=16 {
         assert_eq!(count_waiting(&memory.database).unwrap(), number - 1);
         memory.observe(&format!("Walrus {number}"), "It barked");
