@@ -19,7 +19,8 @@ use claude_mem::config::{Config, Environment, Search as Settings};
 use claude_mem::paths::Home;
 use claude_mem::search::meaning::{self, MiniLm};
 use claude_mem::search::{self, Alike, Filter, Request};
-use claude_mem::store;
+use claude_mem::store::search::Range;
+use claude_mem::store::{self, vectors};
 use rusqlite::{Connection, params};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -116,6 +117,7 @@ fn main() -> ExitCode {
             let by_meaning = Settings { meaning_weight: 1.0, ..config.search.clone() };
             measure("semantic", &database, &set, Some(&model), &by_meaning, &mut measured);
             measure("fused", &database, &set, Some(&model), &config.search, &mut measured);
+            compare_signs(&database, &set, &model);
         }
         Err(reason) => println!("without a model, by words alone: {reason}\n"),
     }
@@ -270,6 +272,39 @@ fn measure(
         println!();
         measured.insert(format!("{way} {part}"), (total.at_5 / total.count * 1000.0).round() / 1000.0);
     }
+}
+
+/// Of very many rows only those are compared whose signs are near. How many of the most alike are among them?
+fn compare_signs(database: &Connection, set: &Set, model: &MiniLm) {
+    const BEST: usize = 10;
+    let known = vectors::model(database, meaning::NAME).unwrap().unwrap();
+    let mut all = Vec::new();
+    vectors::for_each(database, known, Range::ALL, |_, blob| all.push((blob.to_vec(), vectors::signs(blob))))
+        .unwrap();
+    let mut apart_of_best: Vec<usize> = Vec::new();
+    for (_, question) in &set.questions {
+        let Some(asked) = meaning::of_query(&question.q, model).unwrap() else { continue };
+        let signs = asked.vector.signs();
+        let mut rows: Vec<(f32, u16)> = all
+            .iter()
+            .map(|(blob, stored)| (asked.vector.likeness(blob).unwrap_or_default(), signs.apart(stored)[0]))
+            .collect();
+        rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+        for (_, apart) in &rows[..BEST.min(rows.len())] {
+            apart_of_best.push(rows.iter().filter(|(_, other)| other < apart).count());
+        }
+    }
+    println!("Where the {BEST} most alike documents stand by their signs alone:\n");
+    println!("| among the nearest | of {} | share |\n| --- | --- | --- |", all.len());
+    for percent in [0.2, 0.4, 1.0, 4.0] {
+        let nearest = (all.len() as f64 * percent / 100.0).ceil() as usize;
+        let among = apart_of_best.iter().filter(|before| **before < nearest).count();
+        println!(
+            "| {percent} % | {nearest} | {:.2} % |",
+            100.0 * among as f64 / apart_of_best.len().max(1) as f64
+        );
+    }
+    println!();
 }
 
 /// Against what was committed: more than two points less is a failure.

@@ -13,10 +13,10 @@ use super::Question;
 use crate::config::Search as Settings;
 use crate::model::Millis;
 use crate::search::meaning::{NAME, Vector};
-use crate::search::{self, Filter};
+use crate::search::{self, Filter, Likenesses};
 use crate::store::StoreError;
 use crate::store::context as table;
-use crate::store::search::{self as index, Kind, Place, Range};
+use crate::store::search::{self as index, Kind, Range};
 use crate::store::vectors::{self, Order};
 
 /// How many hits are worth a look; search reads no more rows in full.
@@ -45,7 +45,7 @@ struct Known {
     /// How many observations have a word.
     counts: HashMap<String, u32>,
     /// How alike observations are to what a session was about.
-    alike: HashMap<String, Vec<(Place, f32)>>,
+    alike: HashMap<String, Likenesses>,
 }
 
 impl<'a> BySearch<'a> {
@@ -92,8 +92,8 @@ impl<'a> BySearch<'a> {
     }
 
     /// How alike the newest observations are to what the session was about whose work goes on; nothing without a model.
-    fn alike(&self, question: &Question) -> Result<Vec<(Place, f32)>, StoreError> {
-        let Some(session) = &question.continues else { return Ok(Vec::new()) };
+    fn alike(&self, question: &Question) -> Result<Likenesses, StoreError> {
+        let Some(session) = &question.continues else { return Ok(Likenesses::default()) };
         if let Some(alike) = self.known.borrow().alike.get(session) {
             return Ok(alike.clone());
         }
@@ -103,7 +103,7 @@ impl<'a> BySearch<'a> {
     }
 }
 
-fn compared(database: &Connection, project: &str, session: &str) -> Result<Vec<(Place, f32)>, StoreError> {
+fn compared(database: &Connection, project: &str, session: &str) -> Result<Likenesses, StoreError> {
     let mut alike = Vec::new();
     if let Some(model) = vectors::model(database, NAME)?
         && let Some(blob) = vectors::of_session(database, model, session)?
@@ -114,9 +114,8 @@ fn compared(database: &Connection, project: &str, session: &str) -> Result<Vec<(
         vectors::for_some(database, model, range, Order::NewestFirst, COMPARED, |place, blob| {
             alike.extend(about.likeness(blob).map(|likeness| (place, likeness)));
         })?;
-        alike.reverse();
     }
-    Ok(alike)
+    Ok(alike.into_iter().collect())
 }
 
 /// The settings for a search that somebody waits for: it reads so many rows in full.

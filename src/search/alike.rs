@@ -9,11 +9,75 @@ use rusqlite::Connection;
 use super::Meaning;
 use super::query::Query;
 use super::scope::{Half, Scope};
+use crate::store::StoreError;
 use crate::store::search::{Place, Range};
-use crate::store::{StoreError, vectors};
+use crate::store::vectors::{self, KnownModel};
 
-/// How alike rows are, in the order of places.
-pub type Likenesses = Vec<(Place, f32)>;
+/// Of more rows than this, only those are compared whose signs are promising.
+const EXACT: f64 = 200_000.0;
+/// So many of each half. The signs of a thousand times fewer rows than there are hold nearly all of the best (docs/benchmarks.md).
+const PROMISING: usize = 2_000;
+
+/// How alike rows are.
+#[derive(Debug, Clone, Default)]
+pub struct Likenesses {
+    /// In the order of places.
+    known: Vec<(Place, f32)>,
+    /// What the others are to be compared with, if they were not.
+    others: Option<Meaning>,
+}
+
+impl FromIterator<(Place, f32)> for Likenesses {
+    /// All that is to be known.
+    fn from_iter<T: IntoIterator<Item = (Place, f32)>>(likenesses: T) -> Self {
+        let mut known: Vec<(Place, f32)> = likenesses.into_iter().collect();
+        known.sort_unstable_by_key(|(place, _)| *place);
+        Self { known, others: None }
+    }
+}
+
+impl Likenesses {
+    /// Of several parts of all rows.
+    pub fn joined(parts: impl Iterator<Item = Self>) -> Self {
+        let mut others = None;
+        let known = parts.flat_map(|part| {
+            others = others.take().or(part.others);
+            part.known
+        });
+        let known = Self::from_iter(known);
+        Self { others, ..known }
+    }
+
+    /// How alike one row is, if it can be told.
+    pub(super) fn of(&self, database: &Connection, place: Place) -> Result<Option<f32>, StoreError> {
+        if let Ok(at) = self.known.binary_search_by_key(&place, |(place, _)| *place) {
+            return Ok(Some(self.known[at].1));
+        }
+        let Some(meaning) = &self.others else { return Ok(None) };
+        let Some(model) = vectors::model(database, meaning.model)? else { return Ok(None) };
+        Ok(vectors::at(database, model, place)?.and_then(|blob| meaning.vector.likeness(&blob)))
+    }
+
+    /// The most alike places, the best first.
+    pub(super) fn most_alike(&self, most: usize) -> Vec<Place> {
+        let better = |a: &(Place, f32), b: &(Place, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        let mut best: Vec<(Place, f32)> = Vec::new();
+        let mut least = f32::NEG_INFINITY;
+        for likeness in self.known.iter().filter(|_| most > 0) {
+            if likeness.1 >= least {
+                best.push(*likeness);
+            }
+            if best.len() >= 2 * most {
+                best.select_nth_unstable_by(most - 1, better);
+                best.truncate(most);
+                least = best[most - 1].1;
+            }
+        }
+        best.sort_unstable_by(better);
+        best.truncate(most);
+        best.into_iter().map(|(place, _)| place).collect()
+    }
+}
 
 /// What is known of the meaning of a question.
 #[derive(Debug, Clone, Default)]
@@ -42,10 +106,11 @@ impl Alike {
         scope: Option<&Scope>,
     ) -> Result<Likenesses, StoreError> {
         match self {
-            Self::Unknown => Ok(Vec::new()),
-            Self::To(meaning) => {
-                scope.map_or_else(|| Ok(Vec::new()), |scope| compare_in(database, meaning, &[scope.range]))
-            }
+            Self::Unknown => Ok(Likenesses::default()),
+            Self::To(meaning) => match scope {
+                Some(scope) => compare_in(database, meaning, scope, &[scope.range]),
+                None => Ok(Likenesses::default()),
+            },
             Self::Known(likenesses) => Ok(likenesses.clone()),
             Self::Soon(told) => {
                 let told = told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,25 +125,153 @@ pub fn counts(query: &Query) -> bool {
     query.required.is_empty() && !query.clues.is_empty()
 }
 
-/// How alike one half of the rows of a project, or of all, is to what a question means. In no order.
+/// How alike one half of the rows of a project, or of all, is to what a question means.
 pub fn compare_half(
     database: &Connection,
     meaning: &Meaning,
     project: Option<&str>,
     half: Half,
 ) -> Result<Likenesses, StoreError> {
-    let scope = Scope::new(database, project, None)?;
-    compare_in(database, meaning, &scope.map(|scope| scope.half(half)).unwrap_or_default())
+    match Scope::new(database, project, None)? {
+        Some(scope) => compare_in(database, meaning, &scope, &scope.half(half)),
+        None => Ok(Likenesses::default()),
+    }
 }
 
-fn compare_in(database: &Connection, meaning: &Meaning, ranges: &[Range]) -> Result<Likenesses, StoreError> {
-    let mut likenesses = Vec::new();
-    if let Some(model) = vectors::model(database, meaning.model)? {
-        for range in ranges {
-            vectors::for_each(database, model, *range, |place, blob| {
-                likenesses.extend(meaning.vector.likeness(blob).map(|likeness| (place, likeness)));
-            })?;
+fn compare_in(
+    database: &Connection,
+    meaning: &Meaning,
+    scope: &Scope,
+    ranges: &[Range],
+) -> Result<Likenesses, StoreError> {
+    match vectors::model(database, meaning.model)? {
+        None => Ok(Likenesses::default()),
+        Some(model) if scope.rows > EXACT => compare_promising(database, model, meaning, ranges, PROMISING),
+        Some(model) => compare_all(database, model, meaning, ranges),
+    }
+}
+
+fn compare_all(
+    database: &Connection,
+    model: KnownModel,
+    meaning: &Meaning,
+    ranges: &[Range],
+) -> Result<Likenesses, StoreError> {
+    let mut known = Vec::new();
+    for range in ranges {
+        vectors::for_each(database, model, *range, |place, blob| {
+            known.extend(meaning.vector.likeness(blob).map(|likeness| (place, likeness)));
+        })?;
+    }
+    Ok(known.into_iter().collect())
+}
+
+fn compare_promising(
+    database: &Connection,
+    model: KnownModel,
+    meaning: &Meaning,
+    ranges: &[Range],
+    most: usize,
+) -> Result<Likenesses, StoreError> {
+    let mut known = Vec::new();
+    let those = promising(database, model, meaning, ranges, most)?;
+    vectors::for_those(database, model, &those, |place, blob| {
+        if ranges.iter().any(|range| (range.from..=range.to).contains(&place)) {
+            known.extend(meaning.vector.likeness(blob).map(|likeness| (place, likeness)));
+        }
+    })?;
+    Ok(Likenesses { others: Some(meaning.clone()), ..known.into_iter().collect() })
+}
+
+/// The vectors with the fewest signs that differ, about `most` of them: each by its block and how many are before it there.
+fn promising(
+    database: &Connection,
+    model: KnownModel,
+    meaning: &Meaning,
+    ranges: &[Range],
+    most: usize,
+) -> Result<Vec<(i64, usize)>, StoreError> {
+    let signs = meaning.vector.signs();
+    let mut blocks: Vec<(i64, Vec<u16>)> = Vec::new();
+    for range in ranges {
+        vectors::for_each_signs(database, model, *range, |block, stored| {
+            blocks.push((block, signs.apart(stored)))
+        })?;
+    }
+    // How many differ so much, and then how much the last of the best may differ.
+    let mut having = vec![0; signs.count() + 1];
+    blocks.iter().flat_map(|(_, apart)| apart).for_each(|apart| having[usize::from(*apart)] += 1);
+    let mut sum = 0;
+    let enough = having.iter().position(|count| {
+        sum += count;
+        sum >= most
+    });
+    let farthest = enough.unwrap_or(signs.count());
+    let of_block = |(block, apart): (i64, Vec<u16>)| {
+        let near = |(at, apart): (usize, u16)| (usize::from(apart) <= farthest).then_some((block, at));
+        apart.into_iter().enumerate().filter_map(near).collect::<Vec<_>>()
+    };
+    Ok(blocks.into_iter().flat_map(of_block).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paths::Home;
+    use crate::search::meaning::Vector;
+    use crate::search::upkeep::catch_up;
+    use crate::store::search::Kind;
+
+    /// Numbers that look like chance and are the same every time.
+    fn direction(seed: u64) -> Vec<f32> {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 40) as f32 / (1 << 24) as f32 - 0.5
+        };
+        (0..64).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn the_most_alike_of_the_promising_are_the_most_alike_of_all() {
+        const ROWS: i64 = 600;
+        let scratch = tempfile::tempdir().unwrap();
+        let mut database = crate::store::open_for_worker(&Home::at(scratch.path()), 0).unwrap();
+        let asked = direction(0);
+        database
+            .execute_batch(&format!(
+                "INSERT INTO sessions (id, project, started_at, last_activity_at) VALUES ('s', 'p', 1, 1);
+                 WITH RECURSIVE rows (id) AS (VALUES (1) UNION ALL SELECT id + 1 FROM rows WHERE id < {ROWS})
+                 INSERT INTO observations (id, uid, session_id, project, type, title, summary, created_at)
+                 SELECT id, hex(randomblob(16)), 's', 'p', 'change', 'row ' || id, '', id FROM rows;"
+            ))
+            .unwrap();
+        while catch_up(&mut database).unwrap() {}
+        let missing = vectors::missing(&database, "by hand", ROWS as u32).unwrap();
+        // Every fortieth is near, each less than the one before.
+        let vector = |id: i64| {
+            let near = if id % 40 == 0 { 2.0 - id as f32 / 400.0 } else { 0.0 };
+            let mixed: Vec<f32> =
+                direction(id as u64).iter().zip(&asked).map(|(own, asked)| own + near * asked).collect();
+            (Kind::Observation, id, Vector::new(&mixed).to_blob())
+        };
+        let made: Vec<_> = missing.rows.iter().map(|(_, id)| vector(*id)).collect();
+        vectors::store(&mut database, "by hand", 64, &missing, &made).unwrap();
+
+        let meaning = Meaning { model: "by hand", vector: Vector::new(&asked) };
+        let model = vectors::model(&database, "by hand").unwrap().unwrap();
+        let scope = Scope::new(&database, None, None).unwrap().unwrap();
+        let all = compare_all(&database, model, &meaning, &[scope.range]).unwrap();
+        let halves = [Half::Older, Half::Newer]
+            .map(|half| compare_promising(&database, model, &meaning, &scope.half(half), 30).unwrap());
+        let promising = Likenesses::joined(halves.into_iter());
+        assert_eq!(all.known.len(), ROWS as usize);
+        assert!((60..200).contains(&promising.known.len()), "{}", promising.known.len());
+        assert_eq!(promising.most_alike(10), all.most_alike(10));
+        for (place, likeness) in &all.known {
+            assert_eq!(promising.of(&database, *place).unwrap(), Some(*likeness), "whether promising or not");
         }
     }
-    Ok(likenesses)
 }

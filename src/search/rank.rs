@@ -111,7 +111,7 @@ impl<'a> Search<'a> {
         let likenesses = self.likenesses(&query)?;
         self.add_alike(&mut entries, &likenesses, &matcher)?;
         self.score(&mut entries, &query, &found.rarities)?;
-        self.compare(&mut entries, &likenesses, possible(&query.clues, &found.rarities));
+        self.compare(&mut entries, &likenesses, possible(&query.clues, &found.rarities))?;
         self.lift(&mut entries, &query);
         entries
             .sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| newer_first(&a.document, &b.document)));
@@ -248,10 +248,10 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// How alike every row of the scope is in meaning, in the order of places; nothing without a model.
+    /// How alike the rows of the scope are in meaning; nothing without a model.
     fn likenesses(&self, query: &Query) -> Result<Likenesses, StoreError> {
         if !alike::counts(query) {
-            return Ok(Vec::new());
+            return Ok(Likenesses::default());
         }
         self.request.alike.likenesses(self.database, self.scope.as_ref())
     }
@@ -260,26 +260,34 @@ impl<'a> Search<'a> {
     fn add_alike(
         &self,
         entries: &mut Vec<Entry>,
-        likenesses: &[(Place, f32)],
+        likenesses: &Likenesses,
         matcher: &Matcher<'_>,
     ) -> Result<(), StoreError> {
         let known: HashSet<Place> = entries.iter().filter_map(|entry| entry.place).collect();
         let depth = self.settings.depth() / 2;
         let most = if self.request.filter.is_picky() { depth * BEFORE_FILTERS } else { depth };
         let unknown: Vec<Place> =
-            most_alike(likenesses, most).into_iter().filter(|place| !known.contains(place)).collect();
+            likenesses.most_alike(most).into_iter().filter(|place| !known.contains(place)).collect();
         entries.extend(self.read(&unknown, matcher)?);
         Ok(())
     }
 
     /// Mixes the scores by words with those by meaning, each from 0 to 1. Where even the best hit has few of the words that
     /// were asked, words say little.
-    fn compare(&self, entries: &mut [Entry], likenesses: &[(Place, f32)], possible: f64) {
-        let of = |place: Place| {
-            let at = likenesses.binary_search_by_key(&place, |(place, _)| *place).ok()?;
-            Some(f64::from(likenesses[at].1))
-        };
-        let found: Vec<Option<f64>> = entries.iter().map(|entry| entry.place.and_then(of)).collect();
+    fn compare(
+        &self,
+        entries: &mut [Entry],
+        likenesses: &Likenesses,
+        possible: f64,
+    ) -> Result<(), StoreError> {
+        let mut found: Vec<Option<f64>> = Vec::with_capacity(entries.len());
+        for entry in entries.iter() {
+            let likeness = match entry.place {
+                Some(place) => likenesses.of(self.database, place)?,
+                None => None,
+            };
+            found.push(likeness.map(f64::from));
+        }
         let least = found.iter().flatten().copied().fold(f64::INFINITY, f64::min);
         let most = found.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
         let weight = if most > least { self.settings.meaning_weight.min(1.0) } else { 0.0 };
@@ -292,6 +300,7 @@ impl<'a> Search<'a> {
                 likeness.filter(|_| weight > 0.0).map_or(0.0, |likeness| (likeness - least) / (most - least));
             entry.score = (1.0 - weight) * trust * entry.parts.lexical + weight * entry.parts.meaning;
         }
+        Ok(())
     }
 
     /// The factors beside words and meaning.
@@ -380,26 +389,6 @@ fn called(document: &Document, matcher: &Matcher<'_>) -> Snippet {
 /// What the words of a row that has them all once would count.
 fn possible(clues: &[Clue], rarities: &[f64]) -> f64 {
     clues.iter().zip(rarities).map(|(clue, rarity)| clue.weight * rarity).sum()
-}
-
-/// The most alike places, the best first.
-fn most_alike(likenesses: &[(Place, f32)], most: usize) -> Vec<Place> {
-    let better = |a: &(Place, f32), b: &(Place, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-    let mut best: Likenesses = Vec::new();
-    let mut least = f32::NEG_INFINITY;
-    for likeness in likenesses.iter().filter(|_| most > 0) {
-        if likeness.1 >= least {
-            best.push(*likeness);
-        }
-        if best.len() >= 2 * most {
-            best.select_nth_unstable_by(most - 1, better);
-            best.truncate(most);
-            least = best[most - 1].1;
-        }
-    }
-    best.sort_unstable_by(better);
-    best.truncate(most);
-    best.into_iter().map(|(place, _)| place).collect()
 }
 
 fn newer_first(a: &Document, b: &Document) -> std::cmp::Ordering {

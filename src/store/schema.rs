@@ -13,12 +13,13 @@ use super::backup::{self, Reason};
 use crate::model::Millis;
 
 /// Each brings the schema from its index to the next version. A shipped one is never edited.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("migrations/0001_capture.sql"),
     include_str!("migrations/0002_search.sql"),
     include_str!("migrations/0003_vectors.sql"),
     include_str!("migrations/0004_learning.sql"),
     include_str!("migrations/0005_quicker_search.sql"),
+    include_str!("migrations/0006_signs.sql"),
 ];
 
 /// The version that this program writes and understands.

@@ -1,5 +1,6 @@
 //! Vectors: which rows lack one, putting them in, and reading them all. What they mean is none of its business.
 
+use rusqlite::blob::Blob;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::StoreError;
@@ -68,9 +69,16 @@ impl Block {
                 .execute([self.number])?;
             return Ok(());
         }
-        let sql = "INSERT INTO search_vectors (block, model, vectors) VALUES (?1, ?2, ?3)
-                   ON CONFLICT (block) DO UPDATE SET model = excluded.model, vectors = excluded.vectors";
-        transaction.prepare_cached(sql)?.execute(params![self.number, self.model.number, self.bytes])?;
+        let signs: Vec<u8> =
+            self.bytes.chunks_exact(self.model.width + 1).flat_map(|entry| signs(&entry[1..])).collect();
+        let sql = "INSERT INTO search_vectors (block, model, signs, vectors) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (block)
+                   DO UPDATE SET model = excluded.model, signs = excluded.signs, vectors = excluded.vectors";
+        transaction.prepare_cached(sql)?.execute(params![
+            self.number,
+            self.model.number,
+            signs,
+            self.bytes
+        ])?;
         Ok(())
     }
 }
@@ -97,14 +105,26 @@ pub(super) fn remove(transaction: &Connection, place: Place) -> Result<(), Store
     block.write(transaction)
 }
 
-/// Puts a vector at a place, instead of the one that may be there. Those of other models beside it go: they are of no use any more.
-fn put(transaction: &Connection, model: KnownModel, place: Place, vector: &[u8]) -> Result<(), StoreError> {
-    let (number, which) = seat(place);
-    let known = Block::read(transaction, number)?.filter(|block| block.model == model);
-    let mut block = known.unwrap_or(Block { number, model, bytes: Vec::new() });
-    let at = block.find(which).unwrap_or_else(|at| at..at);
-    block.bytes.splice(at, std::iter::once(which).chain(vector.iter().copied()));
-    block.write(transaction)
+/// Puts vectors at their places, instead of those that may be there. Those of other models beside them go: they are of no use any
+/// more.
+fn put(
+    transaction: &Connection,
+    model: KnownModel,
+    mut vectors: Vec<(Place, &[u8])>,
+) -> Result<(), StoreError> {
+    vectors.sort_by_key(|(place, _)| *place);
+    for neighbours in vectors.chunk_by(|(a, _), (b, _)| seat(*a).0 == seat(*b).0) {
+        let number = seat(neighbours[0].0).0;
+        let known = Block::read(transaction, number)?.filter(|block| block.model == model);
+        let mut block = known.unwrap_or(Block { number, model, bytes: Vec::new() });
+        for (place, vector) in neighbours {
+            let (_, which) = seat(*place);
+            let at = block.find(which).unwrap_or_else(|at| at..at);
+            block.bytes.splice(at, std::iter::once(which).chain(vector.iter().copied()));
+        }
+        block.write(transaction)?;
+    }
+    Ok(())
 }
 
 /// The vector of a session's last summary that has one.
@@ -185,6 +205,59 @@ pub fn for_some(
     Ok(())
 }
 
+/// The signs of a vector's numbers: a bit for each, set where it is negative.
+pub fn signs(vector: &[u8]) -> Vec<u8> {
+    let numbers = vector.get(4..).unwrap_or_default();
+    let byte = |eight: &[u8]| {
+        eight.iter().rev().fold(0, |byte, number| byte << 1 | u8::from(*number > i8::MAX as u8))
+    };
+    numbers.chunks(8).map(byte).collect()
+}
+
+/// Shows the signs of every block of vectors that a range touches to `look`: one vector's after the other's.
+pub fn for_each_signs(
+    database: &Connection,
+    model: KnownModel,
+    range: Range,
+    mut look: impl FnMut(i64, &[u8]),
+) -> Result<(), StoreError> {
+    let sql =
+        "SELECT block, signs FROM search_vectors WHERE block BETWEEN ?1 AND ?2 AND model = ?3 ORDER BY block";
+    let mut statement = database.prepare_cached(sql)?;
+    let mut rows = statement.query([seat(range.from).0, seat(range.to).0, model.number])?;
+    while let Some(row) = rows.next()? {
+        look(row.get(0)?, row.get_ref(1)?.as_blob().unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// Shows single vectors to `look`: each by its block and how many are before it there. Where somebody wrote meanwhile, it may be
+/// the one beside it, or none; each comes with its own place.
+pub fn for_those(
+    database: &Connection,
+    model: KnownModel,
+    those: &[(i64, usize)],
+    mut look: impl FnMut(Place, &[u8]),
+) -> Result<(), StoreError> {
+    let mut entry = vec![0; model.width + 1];
+    let mut open: Option<Blob<'_>> = None;
+    for block in those.chunk_by(|a, b| a.0 == b.0) {
+        let number = block[0].0;
+        let opened = match open.take() {
+            Some(mut blob) => blob.reopen(number).map(|()| blob),
+            None => database.blob_open("main", "search_vectors", "vectors", number, true),
+        };
+        let Ok(blob) = opened else { continue };
+        for (_, before) in block {
+            if blob.read_at_exact(&mut entry, before * (model.width + 1)).is_ok() {
+                look(Place(number << BLOCK_SHIFT | i64::from(entry[0])), &entry[1..]);
+            }
+        }
+        open = Some(blob);
+    }
+    Ok(())
+}
+
 /// The kinds that have vectors. Prompts are echoed by the summaries of their turns.
 const KINDS: [Kind; 2] = [Kind::Observation, Kind::Summary];
 
@@ -241,14 +314,12 @@ pub fn store(
     let sql = "INSERT INTO search_models (name, dimension) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
     transaction.execute(sql, params![name, i64::try_from(dimension).unwrap_or_default()])?;
     if let Some(model) = model(&transaction, name)? {
-        for (kind, id, vector) in vectors {
+        let mut placed = Vec::new();
+        for (kind, id, vector) in vectors.iter().filter(|(.., vector)| vector.len() == model.width) {
             // A row that went away meanwhile gets none.
-            if let Some(place) = place_of(&transaction, *kind, *id)?
-                && vector.len() == model.width
-            {
-                put(&transaction, model, place, vector)?;
-            }
+            placed.extend(place_of(&transaction, *kind, *id)?.map(|place| (place, &vector[..])));
         }
+        put(&transaction, model, placed)?;
     }
     for place in &missing.stale {
         transaction.prepare_cached("DELETE FROM search_stale WHERE place = ?1")?.execute([place])?;
@@ -307,6 +378,18 @@ mod tests {
     }
 
     #[test]
+    fn signs_are_a_bit_for_each_number() {
+        let vector = |numbers: &[i8]| {
+            [0xFF; 4]
+                .into_iter()
+                .chain(numbers.iter().map(|number| number.cast_unsigned()))
+                .collect::<Vec<u8>>()
+        };
+        assert_eq!(signs(&vector(&[0, -1, 127, -128, 0, 0, 0, 0, -5])), [0b1010, 1]);
+        assert_eq!(signs(&[]), Vec::<u8>::new());
+    }
+
+    #[test]
     fn neighbours_share_a_row_and_stay_apart() {
         let scratch = tempfile::tempdir().unwrap();
         let database = crate::store::open_for_worker(&Home::at(scratch.path()), 0).unwrap();
@@ -318,10 +401,13 @@ mod tests {
         let one = model(&database, "one").unwrap().unwrap();
         let place = |id| Place::new(3, Kind::Observation, id);
         // Out of order, at the ends of rows, and one twice.
-        for id in [130, 5, 127, 128, 1, 5] {
-            put(&database, one, place(id), &[0, 0, 0, 0, id as u8, 7]).unwrap();
+        for id in [130, 5, 127] {
+            put(&database, one, vec![(place(id), &[0, 0, 0, 0, id as u8, 7])]).unwrap();
         }
-        put(&database, one, Place::new(3, Kind::Summary, 5), &[0, 0, 0, 0, 99, 7]).unwrap();
+        let many = [128, 1, 5].map(|id| (place(id), [0, 0, 0, 0, id as u8, 7]));
+        let summary = (Place::new(3, Kind::Summary, 5), [0, 0, 0, 0, 99, 7]);
+        let many = many.iter().chain([&summary]).map(|(place, vector)| (*place, &vector[..]));
+        put(&database, one, many.collect()).unwrap();
         let ids = |range, order, most| -> Vec<i64> {
             let seen = all(&database, one, range, order, most);
             assert!(seen.iter().all(|(place, byte)| *byte == Place(*place).id() as u8 || *byte == 99));
@@ -336,6 +422,17 @@ mod tests {
             database.query_row("SELECT count(*) FROM search_vectors", [], |row| row.get(0)).unwrap()
         };
         assert_eq!((rows(&database), coverage(&database).unwrap().0), (3, 6));
+        let mut blocks = Vec::new();
+        for_each_signs(&database, one, observations, |block, signs| blocks.push((block, signs.to_vec())))
+            .unwrap();
+        assert_eq!(blocks.len(), 2);
+        // 127 is positive, 128 and 130 are not.
+        assert_eq!((&blocks[0].1[..], &blocks[1].1[..]), (&[0, 0, 0][..], &[1, 1][..]));
+        let (first, second) = (blocks[0].0, blocks[1].0);
+        let mut seen = Vec::new();
+        let those = [(first, 0), (first, 2), (first, 3), (first - 1, 0), (second, 1), (second, 9)];
+        for_those(&database, one, &those, |place, vector| seen.push((place.id(), vector[4]))).unwrap();
+        assert_eq!(seen, [(1, 1), (127, 127), (130, 130)]);
         remove(&database, place(5)).unwrap();
         remove(&database, place(6)).unwrap();
         assert!(!is_at(&database, place(5)).unwrap() && is_at(&database, place(1)).unwrap());
@@ -345,7 +442,7 @@ mod tests {
         }
         assert_eq!(rows(&database), 2, "no empty row is left");
         let two = model(&database, "two").unwrap().unwrap();
-        put(&database, two, place(2), &[0, 0, 0, 0, 2, 7, 7]).unwrap();
+        put(&database, two, vec![(place(2), &[0, 0, 0, 0, 2, 7, 7])]).unwrap();
         assert_eq!(
             ids(observations, Order::OldestFirst, 10),
             Vec::<i64>::new(),

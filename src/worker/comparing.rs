@@ -55,9 +55,7 @@ fn start_to_compare() -> Sender<Question> {
                 let _ = thread.send(half);
             }
             drop(tell_half);
-            let mut likenesses: Likenesses = told.iter().flatten().collect();
-            likenesses.sort_unstable_by_key(|(place, _)| *place);
-            let _ = tell.send(likenesses);
+            let _ = tell.send(Likenesses::joined(told.iter()));
         }
     });
     sender
@@ -77,7 +75,7 @@ fn start_half(half: Half) -> Sender<HalfQuestion> {
         for question in questions {
             let compared = compare(&mut connection, &question, half).unwrap_or_else(|error| {
                 tracing::warn!(%error, "a question was answered by half of all meanings: {error}");
-                Vec::new()
+                Likenesses::default()
             });
             let _ = question.tell.send(compared);
         }

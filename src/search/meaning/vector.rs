@@ -2,6 +2,8 @@
 
 use rten_simd::{Isa, SimdOp};
 
+use crate::store::vectors::signs;
+
 /// A direction, one byte for each dimension, and its length in those units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vector {
@@ -35,12 +37,53 @@ impl Vector {
         blob
     }
 
+    /// The signs of its numbers.
+    pub fn signs(&self) -> Signs {
+        Signs(signs(&self.to_blob()))
+    }
+
     /// How alike a stored direction is: 1 the same, 0 nothing in common. Nothing if it is not one of ours.
     pub fn likeness(&self, blob: &[u8]) -> Option<f32> {
         let (length, bytes) = blob.split_first_chunk::<4>()?;
         let length = f32::from_le_bytes(*length) * self.length;
         (bytes.len() == self.bytes.len() && length > 0.0)
             .then(|| Dot { ours: &self.bytes, stored: bytes }.dispatch() as f32 / length)
+    }
+}
+
+/// The signs of a direction's numbers: where most are the same, the directions are near.
+#[derive(Debug)]
+pub struct Signs(Vec<u8>);
+
+impl Signs {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len() * 8
+    }
+
+    /// How many differ, for each of some stored ones, which follow each other.
+    pub fn apart(&self, stored: &[u8]) -> Vec<u16> {
+        Apart { ours: &self.0, stored }.dispatch()
+    }
+}
+
+struct Apart<'a> {
+    ours: &'a [u8],
+    stored: &'a [u8],
+}
+
+impl SimdOp for Apart<'_> {
+    type Output = Vec<u16>;
+
+    #[inline(always)]
+    fn eval<I: Isa>(self, _: I) -> Vec<u16> {
+        let differ = |stored: &[u8]| -> u16 {
+            self.ours.iter().zip(stored).map(|(a, b)| (a ^ b).count_ones() as u16).sum()
+        };
+        match self.ours.len() {
+            0 => Vec::new(),
+            length => self.stored.chunks_exact(length).map(differ).collect(),
+        }
     }
 }
 
@@ -83,6 +126,16 @@ mod tests {
         assert!((exact - ours).abs() < 0.01, "{exact} {ours}");
         assert!((Vector::new(&a).likeness(&Vector::new(&a).to_blob()).unwrap() - 1.0).abs() < 1e-5);
         assert_eq!(Vector::from_blob(&Vector::new(&a).to_blob()), Vector::new(&a));
+    }
+
+    #[test]
+    fn signs_differ_where_numbers_do() {
+        let vector = Vector::new(&[1.0, -2.0, 3.0, -4.0, 5.0, -6.0, 7.0, -8.0, 9.0]);
+        let mut others = signs(&vector.to_blob());
+        others.extend(signs(&Vector::new(&[1.0, 2.0, 3.0, -4.0, 5.0, -6.0, 7.0, -8.0, -9.0]).to_blob()));
+        assert_eq!(vector.signs().apart(&others), [0, 2]);
+        assert_eq!(vector.signs().apart(&[0]), Vec::<u16>::new(), "not one of ours");
+        assert_eq!(Vector::from_blob(&[]).signs().apart(&others), Vec::<u16>::new());
     }
 
     #[test]
