@@ -10,14 +10,14 @@ use super::compressor::{Asked, Plan, when_mended, with_response};
 use super::state::Running;
 use super::turn_end;
 use crate::compress::functions::Edited;
-use crate::compress::parse;
+use crate::compress::parse::{self, Unusable};
 use crate::compress::prompt;
 use crate::compress::routine::{SeenFiles, Verdict, judge};
 use crate::compress::turn::{Turn, TurnEvent};
 use crate::compress::{functions, local, redacted};
 use crate::config::Verbosity;
-use crate::llm::Llm;
-use crate::model::Millis;
+use crate::llm::Request;
+use crate::model::{Millis, SessionId};
 use crate::store::StoreError;
 use crate::store::log::LogEntry;
 use crate::store::memory::{self, NewObservation, Origin, Settlement};
@@ -54,6 +54,7 @@ pub async fn observe(running: &Arc<Running>, work: Work) -> Result<Outcome, Stor
         Err(Unmade::Stumbled(what)) => {
             Ok(Outcome::Failed(format!("the rules stumbled over it: {what}"), Vec::new()))
         }
+        Err(Unmade::Ended(outcome)) => Ok(outcome),
         Err(Unmade::Store(error)) => Err(error),
     }
 }
@@ -62,6 +63,7 @@ pub async fn observe(running: &Arc<Running>, work: Work) -> Result<Outcome, Stor
 pub(super) enum Unmade {
     Store(StoreError),
     Stumbled(String),
+    Ended(Outcome),
 }
 
 impl From<StoreError> for Unmade {
@@ -91,31 +93,60 @@ async fn observe_events(running: &Arc<Running>, work: Work, place: TurnPlace) ->
     let turn = Arc::new(turn(place, closing, kept));
     let read = turn.clone();
     let edited = blocking(move || functions::changed(&read)).await?;
-    let outcome = match running.compressor.plan() {
-        Plan::Wait => return Ok(Outcome::Postponed(when_mended())),
-        Plan::Local => observe_by_rules(settlement, turn).await?,
-        Plan::Model(llm) => match ask_for_observations(running, &llm, &settlement, &turn).await? {
-            Asked::Postponed(time) => return Ok(Outcome::Postponed(time)),
+    let asking = ask_for_observations(running, settlement.session.clone(), turn.clone());
+    let asking = Asking { plan: running.compressor.plan(), asking, version: prompt::OBSERVATIONS_VERSION };
+    settlement.observations = match asking.answered(running, &mut settlement, parse::observations).await? {
+        Some(drafts) => drafts.into_iter().map(|draft| of_whole_turn(draft, &turn)).collect(),
+        None => blocking(move || observe_locally(&turn)).await?,
+    };
+    Ok(settled(with_entry(with_functions(settlement, edited))))
+}
+
+/// What a model is to be asked, if one is to be asked.
+pub(super) struct Asking<R> {
+    pub plan: Plan,
+    /// Makes the request; not begun where no model is asked.
+    pub asking: R,
+    pub version: &'static str,
+}
+
+impl<R: Future<Output = Result<Request, Unmade>>> Asking<R> {
+    /// What a model says, as `read` understands it, or nothing where rules have to do. The settlement is told who speaks.
+    pub async fn answered<T>(
+        self,
+        running: &Running,
+        settlement: &mut Settlement,
+        read: impl FnOnce(&str) -> Result<T, Unusable>,
+    ) -> Result<Option<T>, Unmade> {
+        settlement.origin = local_origin();
+        let llm = match self.plan {
+            Plan::Wait => return Err(Unmade::Ended(Outcome::Postponed(when_mended()))),
+            Plan::Local => return Ok(None),
+            Plan::Model(llm) => llm,
+        };
+        let request = self.asking.await?;
+        match running.compressor.ask(running, &llm, &settlement.session, request, self.version).await? {
+            Asked::Postponed(time) => Err(Unmade::Ended(Outcome::Postponed(time))),
             Asked::Failed(message, entry) => {
-                return Ok(Outcome::Failed(message, entry.into_iter().collect()));
+                Err(Unmade::Ended(Outcome::Failed(message, entry.into_iter().collect())))
             }
-            Asked::OverCeiling => observe_by_rules(beyond_ceiling(running, settlement), turn).await?,
-            Asked::Answered(response, origin, entry) => match parse::observations(&response.text) {
-                Ok(drafts) => {
-                    settlement.observations =
-                        drafts.into_iter().map(|draft| of_whole_turn(draft, &turn)).collect();
+            Asked::OverCeiling => {
+                note_ceiling(running, settlement);
+                Ok(None)
+            }
+            Asked::Answered(response, origin, entry) => match read(&response.text) {
+                Ok(answer) => {
                     settlement.origin = origin;
                     settlement.log.push(entry);
-                    settlement
+                    Ok(Some(answer))
                 }
                 Err(unusable) => {
                     let message = with_response(&unusable.reason, Some(&response.text));
-                    return Ok(Outcome::Failed(message, vec![entry]));
+                    Err(Unmade::Ended(Outcome::Failed(message, vec![entry])))
                 }
             },
-        },
-    };
-    Ok(settled(with_entry(with_functions(outcome, edited))))
+        }
+    }
 }
 
 /// What the edits did to functions, in the map and in the observations of them.
@@ -149,30 +180,20 @@ fn judge_all(
 }
 
 async fn ask_for_observations(
-    running: &Arc<Running>,
-    llm: &Llm,
-    settlement: &Settlement,
-    turn: &Arc<Turn>,
-) -> Result<Asked, Unmade> {
-    let session = settlement.session.clone();
+    running: &Running,
+    session: SessionId,
+    turn: Arc<Turn>,
+) -> Result<Request, Unmade> {
     let earlier = running
         .database
         .read(move |database| memory::recent_titles(database, &session, EARLIER_TITLES))
         .await?;
-    let (turn, settings) = (turn.clone(), running.config.compress.clone());
-    let request = blocking(move || prompt::for_observations(&turn, &earlier, &settings)).await?;
-    let version = prompt::OBSERVATIONS_VERSION;
-    Ok(running.compressor.ask(running, llm, &settlement.session, request, version).await?)
-}
-
-async fn observe_by_rules(mut settlement: Settlement, turn: Arc<Turn>) -> Result<Settlement, Unmade> {
-    settlement.observations = blocking(move || observe_locally(&turn)).await?;
-    settlement.origin = local_origin();
-    Ok(settlement)
+    let settings = running.config.compress.clone();
+    blocking(move || prompt::for_observations(&turn, &earlier, &settings)).await
 }
 
 /// What the user asked for costs more than the day allows: rules do it, and `queue redo` can repeat it.
-pub(super) fn beyond_ceiling(running: &Running, mut settlement: Settlement) -> Settlement {
+fn note_ceiling(running: &Running, settlement: &mut Settlement) {
     for (_, ending) in &mut settlement.endings {
         if *ending == Ending::Done {
             *ending = Ending::DoneBeyondCeiling;
@@ -183,7 +204,6 @@ pub(super) fn beyond_ceiling(running: &Running, mut settlement: Settlement) -> S
          `claude-mem queue redo` repeats them then. The ceiling is cost.max_usd_per_day.",
         running.config.cost.max_usd_per_day
     ));
-    settlement
 }
 
 pub(super) fn settled(settlement: Settlement) -> Outcome {
@@ -248,7 +268,7 @@ fn shared_agent(turn: &Turn, sources: &[i64]) -> Option<String> {
     agents.all(|agent| agent.as_ref() == Some(&first)).then_some(first)
 }
 
-pub(super) fn local_origin() -> Origin {
+fn local_origin() -> Origin {
     Origin { provider: "local".into(), prompt_version: local::VERSION.into(), ..Origin::default() }
 }
 

@@ -5,22 +5,20 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::compressor::{Asked, Plan, when_mended, with_response};
+use super::compressor::Plan;
 use super::learning::{self, Told};
-use super::observe::{
-    Outcome, Unmade, begin, beyond_ceiling, blocking, local_origin, settled, turn, turn_event,
-};
+use super::observe::{Asking, Outcome, Unmade, begin, blocking, settled, turn, turn_event};
 use super::state::Running;
 use super::transcript;
 use crate::compress::parse::{self, SummaryAnswer};
 use crate::compress::prompt::{self, Noted};
 use crate::compress::turn::Turn;
 use crate::compress::{local, redacted};
-use crate::llm::Llm;
+use crate::llm::Request;
 use crate::model::SummaryDraft;
 use crate::store::StoreError;
 use crate::store::learnings::{self, Learning};
-use crate::store::memory::{self, Settlement};
+use crate::store::memory;
 use crate::store::queue::{self, Ending, Kind, Work};
 use crate::store::sessions::TurnPlace;
 
@@ -53,63 +51,26 @@ pub(super) async fn close(running: &Arc<Running>, work: Work, place: TurnPlace) 
     // Nothing was noted and nobody closed it: there is the request alone, and a model would be paid to repeat it.
     let is_request_alone = turn.last_assistant_message.is_none() && noted.observations.is_empty();
     let plan = if is_request_alone { Plan::Local } else { running.compressor.plan() };
-    let summarized = match plan {
-        Plan::Wait => return Ok(Outcome::Postponed(when_mended())),
-        Plan::Local => summarize_by_rules(running, settlement, turn).await?,
-        Plan::Model(llm) => match ask_for_summary(running, &llm, &settlement, &turn, noted).await? {
-            Asked::Postponed(time) => return Ok(Outcome::Postponed(time)),
-            Asked::Failed(message, entry) => {
-                return Ok(Outcome::Failed(message, entry.into_iter().collect()));
-            }
-            Asked::OverCeiling => {
-                summarize_by_rules(running, beyond_ceiling(running, settlement), turn).await?
-            }
-            Asked::Answered(response, origin, entry) => match parse::summary(&response.text) {
-                Ok(answer) => {
-                    settlement.summary = summary_of(answer, &turn);
-                    // Meanwhile another session may have learnt something.
-                    let known = known(running, &turn).await?;
-                    settlement.learnings = learning::by_model(parse::learnings(&response.text), told, &known);
-                    settlement.origin = origin;
-                    settlement.log.push(entry);
-                    settlement
-                }
-                Err(unusable) => {
-                    let message = with_response(&unusable.reason, Some(&response.text));
-                    return Ok(Outcome::Failed(message, vec![entry]));
-                }
-            },
-        },
-    };
-    Ok(settled(summarized))
-}
-
-async fn ask_for_summary(
-    running: &Arc<Running>,
-    llm: &Llm,
-    settlement: &Settlement,
-    turn: &Arc<Turn>,
-    noted: Noted,
-) -> Result<Asked, Unmade> {
-    let (turn, settings) = (turn.clone(), running.config.compress.clone());
-    let request = blocking(move || prompt::for_summary(&turn, &noted, &[], &settings)).await?;
-    let version = prompt::SUMMARY_VERSION;
-    Ok(running.compressor.ask(running, llm, &settlement.session, request, version).await?)
-}
-
-async fn summarize_by_rules(
-    running: &Running,
-    mut settlement: Settlement,
-    turn: Arc<Turn>,
-) -> Result<Settlement, Unmade> {
+    let asking = ask_for_summary(running, turn.clone(), noted);
+    let asking = Asking { plan, asking, version: prompt::SUMMARY_VERSION };
+    let read = |text: &str| Ok((parse::summary(text)?, parse::learnings(text)));
+    let answer = asking.answered(running, &mut settlement, read).await?;
+    // Meanwhile another session may have learnt something.
     let known = known(running, &turn).await?;
-    let made =
-        blocking(move || (redacted::summary(local::summarize(&turn)), learning::by_rules(&turn, &known)));
-    let (summary, learnings) = made.await?;
-    settlement.summary = Some(summary);
-    settlement.learnings = learnings;
-    settlement.origin = local_origin();
-    Ok(settlement)
+    (settlement.summary, settlement.learnings) = match answer {
+        Some((summary, taught)) => (summary_of(summary, &turn), learning::by_model(taught, told, &known)),
+        None => {
+            let made =
+                move || (Some(redacted::summary(local::summarize(&turn))), learning::by_rules(&turn, &known));
+            blocking(made).await?
+        }
+    };
+    Ok(settled(settlement))
+}
+
+async fn ask_for_summary(running: &Running, turn: Arc<Turn>, noted: Noted) -> Result<Request, Unmade> {
+    let settings = running.config.compress.clone();
+    blocking(move || prompt::for_summary(&turn, &noted, &[], &settings)).await
 }
 
 /// What is known of the turn's project.
