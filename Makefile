@@ -139,8 +139,10 @@ TREE := target/dist/$(NAME)
 # A time for everything in the tarball, so that the same commit gives the same bytes.
 EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
-# Static, where the target is there: one tarball for every distribution. Otherwise for this one.
+# Static, where the target is there: one tarball for every distribution. Otherwise for this one. Where it was built is nobody's
+# business, and would make the same commit other bytes elsewhere.
 .PHONY: dist-build
+dist-build: export RUSTFLAGS := $(RUSTFLAGS) --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo --remap-path-prefix=$(CURDIR)=/claude-mem
 dist-build: hook
 	@if [ -n "$(MUSL)" ] && [ -n "$(MUSL_CC)" ] && rustup target add $(MUSL) >/dev/null 2>&1 \
 	   && $(CARGO) build --locked --release --target $(MUSL) --bin claude-mem; then \

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::config::Environment;
@@ -42,11 +43,11 @@ pub fn dispatch(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCod
     })
 }
 
-/// The command that launches; the caller waits for it, and it is short.
-pub fn command(home: &Home) -> io::Result<Command> {
-    let mut command = Command::new(guard::own_program()?);
+/// The command that launches a worker of that program; the caller waits for it, and it is short.
+pub fn command(program: &Path, home: &Home) -> Command {
+    let mut command = Command::new(program);
     command.arg(LAUNCH).env("CLAUDE_MEM_HOME", home.dir()).stdin(Stdio::null()).stdout(Stdio::null());
-    Ok(command)
+    command
 }
 
 fn launch() -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! Starts and stops the service by whoever runs it on this machine.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -9,6 +10,7 @@ use super::install::record::{Record, Way};
 use super::install::{launchd, systemd};
 use super::{child, client, launch};
 use crate::config::Environment;
+use crate::llm::guard;
 use crate::paths::Home;
 use crate::worker::lock::Lock;
 
@@ -21,6 +23,16 @@ pub fn way(home: &Home) -> Way {
 
 /// Starts it and waits until it answers. Returns its process.
 pub fn start_quietly(home: &Home, environment: &Environment, way: Way) -> anyhow::Result<u64> {
+    start_program(&guard::own_program()?, home, environment, way)
+}
+
+/// The same; where we ourselves start it, it is that program.
+pub fn start_program(
+    program: &Path,
+    home: &Home,
+    environment: &Environment,
+    way: Way,
+) -> anyhow::Result<u64> {
     let _ = fs::remove_file(home.stopped());
     match way {
         Way::Systemd => {
@@ -35,7 +47,7 @@ pub fn start_quietly(home: &Home, environment: &Environment, way: Way) -> anyhow
             child::must(launchd::launchctl(&["kickstart", &launchd::target()]))?;
         }
         Way::Own if Lock::holder(home).is_some() => {}
-        Way::Own => child::must(launch::command(home)?)?,
+        Way::Own => child::must(launch::command(program, home))?,
     }
     wait_until_it_answers(home).with_context(|| match way {
         Way::Systemd => "the service does not answer; `claude-mem logs` tells why",

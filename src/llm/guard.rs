@@ -59,7 +59,7 @@ pub fn dispatch(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCod
     }
 }
 
-/// The path of our own program, as [`choose`](super::choose) needs it: also when it was replaced by another version
+/// The path of our own program, as [`choose`](fn@super::choose) needs it: also when it was replaced by another version
 /// while we run.
 pub fn own_program() -> io::Result<PathBuf> {
     std::env::current_exe().map(without_mark)

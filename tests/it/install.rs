@@ -142,6 +142,16 @@ fn install_works_from_nothing_and_uninstall_leaves_nothing_but_data() {
     assert_eq!(data.collect::<Vec<_>>(), ["claude-mem.db"]);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn the_service_that_install_starts_is_the_copy_that_stays() {
+    let home = Installed::new();
+    let bin = home.path("tools/bin");
+    home.mem(&["install", "--no-hooks", "--bin-dir", bin.to_str().unwrap()]);
+    let program = fs::read_link(format!("/proc/{}/exe", home.holder().unwrap())).unwrap();
+    assert_eq!(program, bin.canonicalize().unwrap().join("claude-mem"));
+}
+
 #[test]
 fn whatever_the_settings_look_like_they_are_back_byte_for_byte() {
     let rules: Vec<String> = (0..30_000).map(|n| format!("    \"Bash(command-number-{n}:*)\"")).collect();

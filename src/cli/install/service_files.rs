@@ -30,7 +30,8 @@ impl Installation<'_> {
         }
         // The one before may be of an older version, or have been started another way.
         service::stop_quietly(home, environment, way)?;
-        match service::start_quietly(home, environment, way) {
+        // Not this program, which may lie in a directory that goes: the one that stays.
+        match service::start_program(&programs.main, home, environment, way) {
             Ok(pid) => self.report.step("", format!("started, pid {pid}")),
             Err(error) => self.report.problem(format!("{error:#}")),
         }
