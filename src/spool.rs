@@ -76,10 +76,16 @@ pub fn count_dropped(home: Option<&Home>, environment: &Environment, at: Millis,
     }
 }
 
-/// How many events were dropped, over all places where that may have been noted.
+/// How many events were dropped, over all places where that may have been noted. A note that is empty could not be written to its
+/// end, and stands for one.
 pub fn dropped(home: &Home, environment: &Environment) -> usize {
-    let places = dropped_places(Some(home), environment);
-    places.iter().filter(|place| is_ours(place)).filter_map(|place| fs::read(place).ok()).map(lines).sum()
+    let notes = dropped_notes(home, environment);
+    notes.iter().filter_map(|note| fs::read(note).ok()).map(|text| lines(text).max(1)).sum()
+}
+
+/// Where that is noted.
+pub fn dropped_notes(home: &Home, environment: &Environment) -> Vec<PathBuf> {
+    dropped_places(Some(home), environment).into_iter().filter(|place| is_ours(place)).collect()
 }
 
 fn lines(text: Vec<u8>) -> usize {

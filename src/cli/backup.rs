@@ -44,14 +44,14 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let (copy, checked) = backup::make(&database, &home.backups(), Reason::Asked, clock::now(), tell)?;
     drop(progress);
     if arguments.json {
-        println!(
+        say!(
             "{:#}",
             json!({"path": copy.path, "bytes": copy.bytes, "schema": checked.schema, "rows": checked.rows})
         );
         return Ok(ExitCode::SUCCESS);
     }
     let rows = |table| json!(checked.rows.get(table).copied().unwrap_or_default());
-    println!("{}", copy.path.display());
+    say!("{}", copy.path.display());
     let held = held(&rows("observations"), &rows("sessions"));
     lines::print("", &format!("{}, {held}; checked, and the same as the database.", size(copy.bytes)));
     Ok(ExitCode::SUCCESS)
@@ -61,7 +61,7 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
 pub fn list(home: &Home, as_json: bool) -> anyhow::Result<ExitCode> {
     let copies = backup::list(&home.backups());
     if as_json {
-        println!("{:#}", json!(copies));
+        say!("{:#}", json!(copies));
     } else if copies.is_empty() {
         lines::print(
             "",

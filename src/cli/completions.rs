@@ -27,7 +27,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut command = super::Arguments::command();
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "claude-mem", &mut text);
-    print!("{}", String::from_utf8_lossy(&text));
+    say_as_is!("{}", String::from_utf8_lossy(&text));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -25,11 +25,11 @@ enum Action {
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match arguments.action {
-        Action::Show => print!("{DEFAULTS}"),
-        Action::Path => println!("{}", home.config().display()),
+        Action::Show => say_as_is!("{DEFAULTS}"),
+        Action::Path => say!("{}", home.config().display()),
         Action::Check => {
             Config::load(&home.config(), environment)?;
-            println!("The settings are right.");
+            say!("The settings are right.");
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -23,8 +23,8 @@ use crate::worker::briefing::{self, Asked};
 pub struct Arguments {
     /// The directory that the session starts in [default: this one]
     directory: Option<PathBuf>,
-    /// How it starts: startup, resume, clear, compact, fork
-    #[arg(long, default_value = "startup")]
+    /// How it starts
+    #[arg(long, default_value = "startup", value_parser = ["startup", "resume", "clear", "compact", "fork"])]
     source: String,
     /// The most tokens that it may take [default: context.budget]
     #[arg(long, value_parser = clap::value_parser!(u32).range(50..))]
@@ -59,9 +59,9 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         Ok(briefing::as_json(&built, began.elapsed().as_secs_f64() * 1000.0))
     })?;
     match text(&told, "context") {
-        _ if arguments.json => println!("{told:#}"),
-        "" => println!("Nothing is known about this project yet."),
-        context => print!("{}", harmless(context)),
+        _ if arguments.json => say!("{told:#}"),
+        "" => say!("Nothing is known about this project yet."),
+        context => say_as_is!("{}", harmless(context)),
     }
     Ok(ExitCode::SUCCESS)
 }

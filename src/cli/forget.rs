@@ -11,9 +11,10 @@ use serde_json::json;
 
 use super::lines;
 use super::progress::{Progress, is_agreed};
+use super::recall::referred;
+use super::style::harmless;
 use crate::config::{Config, Environment};
 use crate::paths::Home;
-use crate::search::answer;
 use crate::spool;
 use crate::store::backup::{self, Reason};
 use crate::store::forget::{self, Selection};
@@ -24,14 +25,14 @@ use crate::worker::clock;
 /// Forget memories, for good
 ///
 /// They are gone from the tables, from the search index, from the bytes of the file, and from every backup that is made from
-/// now on. With an observation go the events that it was made of.
+/// now on. With an observation go the events that it was made of. One way to name them at a time: by ids, session, project or text.
 #[derive(Debug, clap::Args)]
 #[command(
+    group = clap::ArgGroup::new("what").args(["ids", "session", "project", "text", "all"]).required(true),
     after_help = "Examples:\n  claude-mem forget 1234 S56 P7\n  claude-mem forget --text hunter2 --dry-run\n  claude-mem forget --project harborline\n  claude-mem forget --all"
 )]
 pub struct Arguments {
     /// Ids that search shows: 12, S12 for a summary, P12 for a prompt
-    #[arg(required_unless_present_any = ["session", "project", "text", "all"])]
     ids: Vec<String>,
     /// A session, with everything that was made of it
     #[arg(long, value_name = "ID")]
@@ -68,6 +69,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         Ok(reader) => {
             let doomed = forget::find(&reader, &selection)?;
             let waiting = spooled(home, &selection);
+            tell_missing(&doomed.missing(&selection));
             if !is_wanted(arguments, &doomed.counts(), waiting.len())? {
                 return Ok(ExitCode::SUCCESS);
             }
@@ -112,8 +114,7 @@ fn selection(arguments: &Arguments) -> anyhow::Result<Selection> {
         bail!("an empty text is in everything: use --all if you mean that");
     }
     for id in &arguments.ids {
-        let (kind, number) =
-            answer::referred(id).with_context(|| format!("{id}: ids look like 12, S12 or P12"))?;
+        let (kind, number) = referred(id)?;
         match kind {
             Kind::Observation => selection.observations.push(number),
             Kind::Summary => selection.summaries.push(number),
@@ -121,6 +122,12 @@ fn selection(arguments: &Arguments) -> anyhow::Result<Selection> {
         }
     }
     Ok(selection)
+}
+
+fn tell_missing(missing: &[String]) {
+    if !missing.is_empty() {
+        eprintln!("claude-mem: not there: {}", harmless(&missing.join(", ")));
+    }
 }
 
 /// Shows what would go, and asks.
@@ -131,9 +138,9 @@ fn is_wanted(
 ) -> anyhow::Result<bool> {
     if arguments.dry_run {
         if arguments.json {
-            println!("{:#}", json!({"dry_run": true, "rows": counts, "spooled": waiting}));
+            say!("{:#}", json!({"dry_run": true, "rows": counts, "spooled": waiting}));
         } else {
-            println!("This would go; nothing was changed:");
+            say!("This would go; nothing was changed:");
             print_counts(counts, waiting);
         }
         return Ok(false);
@@ -149,23 +156,20 @@ fn is_wanted(
     }
     let is_agreed = is_agreed("Go on?", arguments.yes)?;
     if !is_agreed {
-        println!("Nothing was changed.");
+        say!("Nothing was changed.");
     }
     Ok(is_agreed)
 }
 
 fn tell(arguments: &Arguments, counts: &BTreeMap<&'static str, usize>, is_wiped: bool, copies: usize) {
     if arguments.json {
-        println!(
-            "{:#}",
-            json!({"dry_run": false, "rows": counts, "wiped": is_wiped, "older_copies": copies})
-        );
+        say!("{:#}", json!({"dry_run": false, "rows": counts, "wiped": is_wiped, "older_copies": copies}));
         return;
     }
-    println!("Forgotten:");
+    say!("Forgotten:");
     print_counts(counts, 0);
     if !is_wiped {
-        println!("Somebody reads the database: its log is emptied when they are done.");
+        say!("Somebody reads the database: its log is emptied when they are done.");
     }
     if copies > 0 {
         let told = format!(
@@ -178,13 +182,13 @@ fn tell(arguments: &Arguments, counts: &BTreeMap<&'static str, usize>, is_wiped:
 
 fn print_counts(counts: &BTreeMap<&'static str, usize>, waiting: usize) {
     for (table, count) in counts {
-        println!("  {count:>7} {}", told(table, *count));
+        say!("  {count:>7} {}", told(table, *count));
     }
     if waiting > 0 {
-        println!("  {waiting:>7} events that wait outside the database");
+        say!("  {waiting:>7} events that wait outside the database");
     }
     if counts.is_empty() && waiting == 0 {
-        println!("  nothing");
+        say!("  nothing");
     }
 }
 

@@ -61,7 +61,7 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let told = intake.finish()?;
     crate::hook::nudge(home);
     if arguments.json {
-        println!("{:#}", json!({"new": told.new, "known": told.known, "refused": told.refused}));
+        say!("{:#}", json!({"new": told.new, "known": told.known, "refused": told.refused}));
     } else {
         told.print();
     }
@@ -88,9 +88,9 @@ impl Told {
     fn print(&self) {
         let (new, known): (u64, u64) = (self.new.values().sum(), self.known.values().sum());
         let rows = if new == 1 { "row is" } else { "rows are" };
-        println!("{new} {rows} new, {known} were there already.");
+        say!("{new} {rows} new, {known} were there already.");
         for (table, count) in &self.new {
-            println!("  {count:>7} {table}");
+            say!("  {count:>7} {table}");
         }
         for refused in self.refused.iter().take(10) {
             eprintln!("claude-mem: not taken: {refused}");
@@ -159,6 +159,7 @@ impl Intake {
         let mut line = String::new();
         reader.read_line(&mut line)?;
         self.total = head(&line)?;
+        let mut read = 0;
         for (number, line) in reader.lines().enumerate() {
             let line = line?;
             if line.trim().is_empty() {
@@ -171,6 +172,10 @@ impl Intake {
                 }
                 Err(error) => self.told.refused.push(format!("line {}: {error}", number + 2)),
             }
+            read += 1;
+        }
+        if read < self.total {
+            self.told.refused.push(format!("the file ends early: it has {read} of {} rows", self.total));
         }
         Ok(())
     }

@@ -35,12 +35,12 @@ pub struct Arguments {
 enum Action {
     /// Write something down that every session of the project is told
     #[command(
-        after_help = "Example:\n  claude-mem learn add --category command \"Run the tests with `make check`\""
+        after_help = "Example:\n  claude-mem learn add --category command 'Run the tests with `make check`'"
     )]
     Add {
         /// What is to be known: one sentence that stands on its own
         content: String,
-        /// What it is about; guessed from the words if it is not given
+        /// What it is about: architecture, convention, gotcha, preference, command, dependency; guessed from the words if it is not given
         #[arg(long, value_parser = category)]
         category: Option<Category>,
         #[command(flatten)]
@@ -61,7 +61,9 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Forget something for good: it is not learnt again, unless you add it yourself
+    /// Tell something no more, and do not learn it again, unless you add it yourself
+    ///
+    /// What it said is kept, so that it can be known again when it comes back. `claude-mem forget --text` deletes it.
     #[command(after_help = "Example:\n  claude-mem learn forget 12 15")]
     Forget {
         /// The numbers that `learn list` shows
@@ -143,9 +145,9 @@ fn list(home: &Home, patience: u32, project: Option<&str>, all: bool, as_json: b
     });
     if as_json {
         let shown: Vec<Value> = known.iter().map(|learning| shown(learning, now)).collect();
-        println!("{}", serde_json::to_string_pretty(&shown)?);
+        say!("{}", serde_json::to_string_pretty(&shown)?);
     } else if known.is_empty() {
-        println!("Nothing is known yet.");
+        say!("Nothing is known yet.");
     } else {
         let style = Style::of_stdout();
         known.iter().for_each(|learning| print_learning(learning, now, style));
@@ -176,7 +178,7 @@ fn forget(home: &Home, patience: u32, ids: &[i64], as_json: bool) -> anyhow::Res
 fn print_changed(learnings: &[Learning], as_json: bool, what: &str) -> anyhow::Result<()> {
     if as_json {
         let shown: Vec<Value> = learnings.iter().map(|learning| shown(learning, clock::now())).collect();
-        println!("{}", serde_json::to_string_pretty(&shown)?);
+        say!("{}", serde_json::to_string_pretty(&shown)?);
     } else {
         for learning in learnings {
             let told = format!("{} ({}, {})", harmless(&learning.content), learning.id, scope_of(learning));

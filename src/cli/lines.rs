@@ -24,14 +24,14 @@ pub fn columns(terminal: impl std::os::fd::AsFd) -> usize {
 
 /// A text after its head.
 pub fn print(head: &str, text: &str) {
-    println!("{}", hanging(head, text, room()));
+    say!("{}", hanging(head, text, room()));
 }
 
 /// A row of a table, or where that is too wide its head with the rest as a text.
 pub fn print_row(wide: &str, head: &str, text: &str) {
     match room() {
-        Some(room) if shown(wide) > room => println!("{}", hanging(head, text, Some(room))),
-        _ => println!("{}", wide.trim_end()),
+        Some(room) if shown(wide) > room => say!("{}", hanging(head, text, Some(room))),
+        _ => say!("{}", wide.trim_end()),
     }
 }
 

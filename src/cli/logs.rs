@@ -1,7 +1,7 @@
 //! `claude-mem logs`: the service's log, from wherever it is.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 
 use super::install::record::Way;
 use super::style::harmless;
-use super::{log_file, service};
+use super::{log_file, out, service};
 use crate::config::Environment;
 use crate::paths::Home;
 
@@ -42,7 +42,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     }
     lines.drain(..lines.len().saturating_sub(arguments.lines));
     for line in lines {
-        if !say(&line) {
+        if !tell(&line) {
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -79,7 +79,9 @@ fn tail(files: &[impl AsRef<Path>], arguments: &Arguments) -> anyhow::Result<Vec
         let text = match std::fs::read(file) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", file.as_ref().display()));
+            }
         };
         lines.extend(text.lines().filter(|line| is_wanted(line, arguments)).map(str::to_owned));
     }
@@ -87,8 +89,9 @@ fn tail(files: &[impl AsRef<Path>], arguments: &Arguments) -> anyhow::Result<Vec
 }
 
 /// False if nobody listens any more, as behind `head`.
-fn say(line: &str) -> bool {
-    writeln!(std::io::stdout(), "{}", harmless(line)).is_ok()
+fn tell(line: &str) -> bool {
+    say!("{}", harmless(line));
+    out::is_heard()
 }
 
 /// Prints what is appended, also after the file was put aside for a new one.
@@ -99,7 +102,7 @@ fn follow(log: &Path, arguments: &Arguments) -> anyhow::Result<()> {
     let mut line = String::new();
     loop {
         if reader.read_line(&mut line)? > 0 && line.ends_with('\n') {
-            if is_wanted(&line, arguments) && !say(line.trim_end()) {
+            if is_wanted(&line, arguments) && !tell(line.trim_end()) {
                 return Ok(());
             }
             line.clear();

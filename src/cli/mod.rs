@@ -1,5 +1,19 @@
 //! The commands that people use, one file each. The only place that prints.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks")]
+#![allow(clippy::print_stderr, reason = "a command line speaks")]
+
+/// Prints a line. In place of `println!`, which panics where nobody listens.
+macro_rules! say {
+    ($($text:tt)*) => {
+        $crate::cli::out::print(format_args!("{}\n", format_args!($($text)*)))
+    };
+}
+
+/// The same without an end of the line.
+macro_rules! say_as_is {
+    ($($text:tt)*) => {
+        $crate::cli::out::print(format_args!($($text)*))
+    };
+}
 
 mod backup;
 mod child;
@@ -20,6 +34,7 @@ mod log_line;
 mod logs;
 mod mcp;
 mod model;
+mod out;
 mod progress;
 mod queue;
 mod recall;
@@ -43,6 +58,7 @@ use clap::{Parser, Subcommand};
 
 use crate::config::Environment;
 use crate::paths::Home;
+use crate::store::StoreError;
 
 /// Persistent memory for Claude Code.
 #[derive(Debug, Parser)]
@@ -115,13 +131,36 @@ enum Command {
 
 /// Runs the command. Errors are printed once, as a sentence to act on.
 pub fn run(arguments: &Arguments, environment: Environment) -> ExitCode {
-    match dispatch(arguments, environment) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("claude-mem: {error:#}");
-            ExitCode::FAILURE
+    let ended = dispatch(arguments, environment).and_then(|code| {
+        out::finish().context("the answer cannot be written")?;
+        Ok(code)
+    });
+    ended.unwrap_or_else(|error| {
+        eprintln!("claude-mem: {}", told(&error));
+        if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    })
+}
+
+/// An argument that makes no sense.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Usage(String);
+
+/// An error and its causes, each said once, and what to do about it where one thing helps whatever was wanted.
+fn told(error: &anyhow::Error) -> String {
+    let mut told = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if told.is_empty() {
+            told = cause;
+        } else if !told.contains(&cause) {
+            told = format!("{told}: {cause}");
         }
     }
+    let store = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>());
+    if store.is_some_and(StoreError::is_damage) {
+        told += "; `claude-mem restart` recovers it from what can be read and from the newest backup";
+    }
+    told
 }
 
 fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<ExitCode> {

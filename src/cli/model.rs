@@ -57,8 +57,8 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
 fn install(home: &Home, environment: &Environment, file: Option<&Path>) -> anyhow::Result<ExitCode> {
     home.prepare()?;
     create_private_dir(&home.models())?;
-    if package::is_intact(&home.models()) == Some(true) {
-        println!("The model is installed already.");
+    if file.is_none() && package::is_intact(&home.models()) == Some(true) {
+        say!("The model is installed already.");
         return Ok(ExitCode::SUCCESS);
     }
     match file {
@@ -66,7 +66,7 @@ fn install(home: &Home, environment: &Environment, file: Option<&Path>) -> anyho
         None => fetch(home, environment)?,
     };
     crate::hook::nudge(home);
-    println!("The model is installed; the service reads what is remembered in the background.");
+    say!("The model is installed; the service reads what is remembered in the background.");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -103,7 +103,7 @@ fn status(home: &Home, json: bool) -> anyhow::Result<ExitCode> {
     };
     if json {
         let file = meaning::file(&home.models());
-        println!(
+        say!(
             "{:#}",
             json!({"installed": intact.is_some(), "intact": intact, "file": file, "read": read, "memories": all})
         );
@@ -126,17 +126,18 @@ fn status(home: &Home, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 fn remove(home: &Home) -> anyhow::Result<ExitCode> {
-    match std::fs::remove_file(meaning::file(&home.models())) {
+    let removed = std::fs::remove_file(meaning::file(&home.models()));
+    let was_there = match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(error).context("the model cannot be deleted");
         }
-        _ => {}
-    }
+        removed => removed.is_ok(),
+    };
     match store::open_to_read(home, PATIENCE_MS) {
         Ok(_) => vectors::forget_all(&mut store::open_to_change(home, PATIENCE_MS)?)?,
         Err(StoreError::Missing) => {}
         Err(error) => return Err(error.into()),
     }
-    println!("The model and what it has read are gone.");
+    say!("{}", if was_there { "The model and what it has read are gone." } else { "No model is installed." });
     Ok(ExitCode::SUCCESS)
 }

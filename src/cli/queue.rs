@@ -57,15 +57,20 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         Action::Retry { id } => {
             let count = queue_admin::retry(&mut store::open_to_change(home, patience)?, *id, clock::now())?;
             crate::hook::nudge(home);
-            println!("{count} brought back.");
+            if let Some(id) = id.filter(|_| count == 0) {
+                anyhow::bail!(
+                    "{id} is not there, or neither failed nor was stopped (see `claude-mem queue errors`)"
+                );
+            }
+            say!("{count} brought back.");
         }
         Action::Redo => {
             let count = queue_admin::redo(&mut store::open_to_change(home, patience)?, clock::now())?;
             crate::hook::nudge(home);
-            println!("{count} will be done again.");
+            say!("{count} will be done again.");
         }
         Action::Purge => {
-            println!("{} deleted.", queue_admin::purge(&store::open_to_change(home, patience)?)?)
+            say!("{} deleted.", queue_admin::purge(&store::open_to_change(home, patience)?)?)
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -78,9 +83,9 @@ fn list(home: &Home, patience: u32, states: &[&str], listing: &Listing) -> anyho
         Err(error) => return Err(error.into()),
     };
     if listing.json {
-        println!("{}", serde_json::to_string_pretty(&rows)?);
+        say!("{}", serde_json::to_string_pretty(&rows)?);
     } else if rows.is_empty() {
-        println!("Nothing.");
+        say!("Nothing.");
     } else {
         rows.iter().for_each(print_row);
     }

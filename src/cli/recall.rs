@@ -4,10 +4,12 @@ use anyhow::bail;
 use rusqlite::Connection;
 use serde_json::Value;
 
-use super::client;
+use super::{Usage, client};
 pub use crate::client::encoded;
 use crate::config::{Config, Environment};
 use crate::paths::Home;
+use crate::search::answer;
+use crate::store::search::Kind;
 use crate::store::{self, StoreError};
 
 /// The answer to a route, or what `directly` reads. Without a database there is nothing to find, and that is said.
@@ -31,6 +33,11 @@ pub fn ask(
         Err(StoreError::Missing) => bail!("nothing is remembered yet"),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The memory that an id names, as search shows it.
+pub fn referred(id: &str) -> Result<(Kind, i64), Usage> {
+    answer::referred(id).ok_or_else(|| Usage(format!("{id}: ids look like 12, S12 or P12")))
 }
 
 /// Text of an answer.

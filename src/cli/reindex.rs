@@ -28,6 +28,6 @@ pub fn run(home: &Home) -> anyhow::Result<ExitCode> {
         progress.tell(steps * 100, 0);
     })?;
     drop(progress);
-    println!("The search index is made anew ({:.1} s).", began.elapsed().as_secs_f64());
+    say!("The search index is made anew ({:.1} s).", began.elapsed().as_secs_f64());
     Ok(ExitCode::SUCCESS)
 }

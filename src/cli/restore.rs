@@ -46,7 +46,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     }
     let (file, checked) = choose(home, arguments.file.as_deref())?;
     if !is_agreed(&question(&file, &checked), arguments.yes)? {
-        println!("Nothing was changed.");
+        say!("Nothing was changed.");
         return Ok(ExitCode::SUCCESS);
     }
     let progress = Progress::new("restoring");
@@ -59,7 +59,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let kept = restored?;
     started?;
     if arguments.json {
-        println!("{:#}", json!({"restored": file, "rows": checked.rows, "kept": kept.path()}));
+        say!("{:#}", json!({"restored": file, "rows": checked.rows, "kept": kept.path()}));
     } else {
         lines::print("", &format!("Restored from {}.", file.display()));
         let was = match &kept {

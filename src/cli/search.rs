@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::lines;
 use super::recall::{ask, encoded, text};
 use super::style::{Style, harmless};
+use super::{Usage, lines};
 use crate::config::Environment;
 use crate::paths::Home;
 use crate::search::meaning::{self, MiniLm};
@@ -20,7 +20,7 @@ use crate::worker::clock;
     claude-mem search --project harborline --type decision --since 30d queue\n  \
     claude-mem search '\"connection pool\" timeout' --json")]
 pub struct Arguments {
-    /// What to look for; \"quoted phrases\" must be there as they are
+    /// What to look for; "quoted phrases" must be there as they are
     words: Vec<String>,
     /// Only this project
     #[arg(long, short)]
@@ -90,6 +90,7 @@ impl Arguments {
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let parameters = arguments.parameters();
+    Request::from_parameters(&parameters, clock::now()).map_err(Usage)?;
     let query: Vec<String> =
         parameters.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
     let found = ask(home, environment, &format!("/api/search?{}", query.join("&")), |database, config| {
@@ -100,12 +101,11 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         Ok(answer::found(&found, request.offset, now))
     })?;
     if arguments.json {
-        println!("{found:#}");
+        say!("{found:#}");
     } else {
         print(&found, arguments, Style::of_stdout());
     }
-    let is_empty = found["hits"].as_array().is_none_or(Vec::is_empty);
-    Ok(if is_empty { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What a query means, where a model is installed. One that cannot be used is for `doctor` to tell of.
@@ -117,7 +117,7 @@ fn meaning_of(home: &Home, query: &str) -> Option<Meaning> {
 
 fn print(found: &Value, arguments: &Arguments, style: Style) {
     for correction in found["corrections"].as_array().into_iter().flatten() {
-        println!(
+        say!(
             "{}",
             style.faint(&harmless(&format!(
                 "Nothing has '{}'; looked for '{}'.",
@@ -128,16 +128,16 @@ fn print(found: &Value, arguments: &Arguments, style: Style) {
     }
     let hits = found["hits"].as_array().map(Vec::as_slice).unwrap_or_default();
     if hits.is_empty() {
-        println!("Nothing was found.");
+        say!("Nothing was found.");
     }
     for hit in hits {
         print_hit(hit, style);
         if arguments.explain {
-            println!("          {}", style.faint(&hit["explain"].to_string()));
+            say!("          {}", style.faint(&hit["explain"].to_string()));
         }
     }
     if let Some(next) = found["next_offset"].as_u64() {
-        println!("{}", style.faint(&format!("{} in all; --offset {next} shows more.", found["total"])));
+        say!("{}", style.faint(&format!("{} in all; --offset {next} shows more.", found["total"])));
     }
 }
 

@@ -12,6 +12,7 @@ use super::{child, client, launch};
 use crate::config::Environment;
 use crate::llm::guard;
 use crate::paths::Home;
+use crate::worker::activation;
 use crate::worker::lock::Lock;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -33,6 +34,7 @@ pub fn start_program(
     environment: &Environment,
     way: Way,
 ) -> anyhow::Result<u64> {
+    activation::check_length(&home.socket())?;
     let _ = fs::remove_file(home.stopped());
     match way {
         Way::Systemd => {

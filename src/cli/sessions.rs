@@ -18,7 +18,7 @@ pub struct Arguments {
     #[arg(long)]
     project: Option<String>,
     /// At most so many, newest first
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     /// Print JSON
     #[arg(long)]
@@ -32,9 +32,12 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Err(error) => return Err(error.into()),
     };
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&rows)?);
+        say!("{}", serde_json::to_string_pretty(&rows)?);
     } else if rows.is_empty() {
-        println!("No sessions yet.");
+        match &arguments.project {
+            Some(project) => say!("No sessions of a project that is called {}.", harmless(project)),
+            None => say!("No sessions yet."),
+        }
     } else {
         rows.iter().for_each(print_row);
     }

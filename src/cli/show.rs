@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::lines;
-use super::recall::{ask, encoded, text};
+use super::recall::{ask, encoded, referred, text};
 use super::style::{Style, harmless};
 use crate::config::Environment;
 use crate::paths::Home;
@@ -26,22 +26,25 @@ pub struct Arguments {
 }
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let references: Option<Vec<_>> = arguments.ids.iter().map(|id| answer::referred(id)).collect();
-    let references = references.context("ids look like 12, S12 or P12")?;
+    let references: Vec<_> = arguments.ids.iter().map(|id| referred(id)).collect::<Result<_, _>>()?;
     let route = format!("/api/memories?ids={}", encoded(&arguments.ids.join(",")));
     let answer = ask(home, environment, &route, |database, _| {
         Ok(answer::memories(database, &references, clock::now())?)
     })?;
     let memories = answer["memories"].as_array().map(Vec::as_slice).unwrap_or_default();
     if arguments.json {
-        println!("{:#}", json!(memories));
+        say!("{:#}", json!(memories));
     } else {
         let style = Style::of_stdout();
         memories.iter().for_each(|memory| print(memory, style));
     }
-    if memories.len() < references.len() {
-        eprintln!("claude-mem: {} of {} are not there", references.len() - memories.len(), references.len());
-        return Ok(ExitCode::FAILURE);
+    let is_missing = |id: &&String| {
+        let wanted = answer::referred(id);
+        memories.iter().all(|memory| answer::referred(text(memory, "ref")) != wanted)
+    };
+    let missing: Vec<&str> = arguments.ids.iter().filter(is_missing).map(String::as_str).collect();
+    if !missing.is_empty() {
+        bail!("not there: {}", harmless(&missing.join(", ")));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -57,7 +60,7 @@ fn print(memory: &Value, style: Style) {
     for part in ["summary", "detail"] {
         let said = text(memory, part).trim();
         if !said.is_empty() {
-            println!();
+            say!("");
             lines::print("", &harmless(said));
         }
     }
@@ -67,9 +70,9 @@ fn print(memory: &Value, style: Style) {
         let items: Vec<&str> =
             memory[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         if !items.is_empty() {
-            println!("\n{}", style.strong(heading));
+            say!("\n{}", style.strong(heading));
             items.iter().for_each(|item| lines::print("- ", &harmless(item)));
         }
     }
-    println!();
+    say!("");
 }

@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use super::service;
+use anyhow::{Context as _, bail};
+
+use super::{client, service};
 use crate::config::Environment;
 use crate::paths::Home;
 use crate::worker::lock::Lock;
@@ -29,21 +31,21 @@ pub struct RestartArguments {}
 pub fn start(home: &Home, environment: &Environment) -> anyhow::Result<ExitCode> {
     home.prepare()?;
     if let Some(pid) = Lock::holder(home) {
-        println!("The service runs already (pid {pid}).");
+        say!("The service runs already (pid {pid}).");
         return Ok(ExitCode::SUCCESS);
     }
     let pid = service::start_quietly(home, environment, service::way(home))?;
-    println!("The service runs (pid {pid}).");
-    Ok(ExitCode::SUCCESS)
+    tell_started(home, pid)
 }
 
 pub fn stop(home: &Home, environment: &Environment) -> anyhow::Result<ExitCode> {
     if home.dir().is_dir() {
         // No hook shall start it again.
-        std::fs::write(home.stopped(), "")?;
+        std::fs::write(home.stopped(), "")
+            .with_context(|| format!("cannot write {}", home.stopped().display()))?;
     }
     let was_running = service::stop_quietly(home, environment, service::way(home))?;
-    println!("{}", if was_running { "The service has stopped." } else { "The service does not run." });
+    say!("{}", if was_running { "The service has stopped." } else { "The service does not run." });
     Ok(ExitCode::SUCCESS)
 }
 
@@ -52,6 +54,15 @@ pub fn restart(home: &Home, environment: &Environment) -> anyhow::Result<ExitCod
     let way = service::way(home);
     service::stop_quietly(home, environment, way)?;
     let pid = service::start_quietly(home, environment, way)?;
-    println!("The service runs (pid {pid}).");
+    tell_started(home, pid)
+}
+
+/// It runs; whether it can work is another question.
+fn tell_started(home: &Home, pid: u64) -> anyhow::Result<ExitCode> {
+    say!("The service runs (pid {pid}).");
+    let health = client::get(&home.socket(), "/api/health")?;
+    if health["status"] != "ok" {
+        bail!("it cannot work yet: {}", health["reason"].as_str().unwrap_or("`claude-mem logs` tells why"));
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -46,7 +46,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let statistics = statistics::read(&database, since, day_of)?;
     let money = (spent_since(&database, today)?, config.cost.max_usd_per_day);
     if arguments.json {
-        println!("{:#}", as_json(&statistics, money));
+        say!("{:#}", as_json(&statistics, money));
     } else {
         print(&statistics, money, Style::of_stdout());
     }
@@ -99,25 +99,25 @@ fn print(statistics: &Statistics, (spent, ceiling): (f64, f64), style: Style) {
         format!("{:<12} {:>6} {:>9} {:>8} {:>9}  {:>6}", "", "obs.", "tokens in", "out", "cost", "ratio");
     let line = |name: &str, sums: &Sums, most: u64| {
         let name: String = name.chars().take(28).collect();
-        println!("{name:<12} {}  {}", figures(sums), style.faint(bar(weight(sums), most, room).trim_end()));
+        say!("{name:<12} {}  {}", figures(sums), style.faint(bar(weight(sums), most, room).trim_end()));
     };
-    println!("{}", style.strong(&heading));
+    say!("{}", style.strong(&heading));
     for (day, sums) in &statistics.days {
         line(day, sums, most(&statistics.days));
     }
     if statistics.days.is_empty() {
-        println!("nothing in these days");
+        say!("nothing in these days");
     }
-    println!("{:<12} {}", "all", figures(&statistics.total));
+    say!("{:<12} {}", "all", figures(&statistics.total));
     if !statistics.models.is_empty() {
-        println!("\n{}", style.strong("by model"));
+        say!("\n{}", style.strong("by model"));
         for (model, sums) in &statistics.models {
             let calls = if sums.calls > 0 {
                 format!(", {}", counted(sums.calls, "call", "calls"))
             } else {
                 String::new()
             };
-            println!("{model}{calls}");
+            say!("{model}{calls}");
             line("", sums, most(&statistics.models));
         }
     }
@@ -127,10 +127,10 @@ fn print(statistics: &Statistics, (spent, ceiling): (f64, f64), style: Style) {
 /// Without a table and without bars, but with every figure.
 fn print_narrow(statistics: &Statistics, style: Style, money: (f64, f64)) {
     for (name, sums) in statistics.days.iter().chain(&statistics.models) {
-        println!("{}", style.strong(name));
+        say!("{}", style.strong(name));
         lines::print("    ", &sentence(sums));
     }
-    println!("{}", style.strong("all"));
+    say!("{}", style.strong("all"));
     lines::print("    ", &sentence(&statistics.total));
     print_end(statistics, money);
 }
@@ -147,7 +147,7 @@ fn sentence(sums: &Sums) -> String {
 }
 
 fn print_end(statistics: &Statistics, (spent, ceiling): (f64, f64)) {
-    println!();
+    say!("");
     let told = counted(statistics.contexts, "session was given", "sessions were given");
     lines::print("context       ", &format!("{told} {} tokens", statistics.context_tokens));
     lines::print("today         ", &format!("${spent:.4} of ${ceiling:.2} (cost.max_usd_per_day)"));

@@ -12,7 +12,8 @@ use crate::context::age;
 use crate::llm::{Choice, choose, guard};
 use crate::model::Millis;
 use crate::paths::Home;
-use crate::store::{self, backup, overview, recovery};
+use crate::spool;
+use crate::store::{self, StoreError, backup, overview, recovery};
 use crate::worker::clock;
 
 /// Show how the service is
@@ -32,11 +33,12 @@ const RECENT: Millis = 7 * 24 * 60 * 60_000;
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let status = collect(home, environment);
     if arguments.json {
-        println!("{status:#}");
+        say!("{status:#}");
     } else {
         print(&status);
     }
-    Ok(if status["service"]["status"] == "ok" { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_well = status["service"]["status"] == "ok" && status["lost_events"] == 0;
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Everything, as JSON. Works without a service: then the database tells what it can.
@@ -49,8 +51,13 @@ pub fn collect(home: &Home, environment: &Environment) -> Value {
         let recovery = recovery::last(&database, now - RECENT)?;
         Ok((overview::read(&database, clock::day_start(now))?, recovery))
     });
+    let copies = backup::list(&home.backups());
     let (memory, recovered, trouble) = match facts {
         Ok((facts, recovery)) => (serde_json::to_value(facts).unwrap_or_default(), recovery, Value::Null),
+        Err(StoreError::Missing) if !copies.is_empty() => {
+            let told = "it is gone, but there are backups: `claude-mem restore` brings the newest back";
+            (Value::Null, None, json!(told))
+        }
         Err(error) => (Value::Null, None, json!(error.to_string())),
     };
     let ceiling = Config::load_forgiving(&home.config(), environment).0.cost.max_usd_per_day;
@@ -60,12 +67,14 @@ pub fn collect(home: &Home, environment: &Environment) -> Value {
         "runs": service::way(home).told(),
         "installed": Record::load(home).settings.iter().map(|file| file.path.display().to_string()).collect::<Vec<_>>(),
         "provider": provider(home, environment),
+        "settings_problem": Config::load(&home.config(), environment).err().map(|error| error.to_string()),
         "memory": memory,
         "database": {
             "path": home.database(), "bytes": bytes(home.database()) + bytes(home.log()), "problem": trouble,
             "recovered_at": recovered.as_ref().map(|(at, _)| at), "recovery": recovered.as_ref().map(|(_, data)| data),
         },
-        "last_backup_at": backup::list(&home.backups()).first().map(|copy| copy.made_at),
+        "lost_events": spool::dropped(home, environment),
+        "last_backup_at": copies.first().map(|copy| copy.made_at),
         "max_usd_per_day": ceiling,
         "now": now,
     })
@@ -113,9 +122,14 @@ fn print(status: &Value) {
     line("runs", &text(&status["runs"]));
     let provider =
         if service["provider"].is_string() { &service["provider"] } else { &status["provider"]["name"] };
+    // Why it is this one, unless the service runs by other settings than those that are there now.
     let why = status["provider"]["why"].as_str().filter(|why| !why.is_empty());
+    let why = why.filter(|_| *provider == status["provider"]["name"]);
     let why = why.map_or(String::new(), |why| format!(": {why}"));
     line("provider", &format!("{}{why}", text(provider)));
+    if let Some(problem) = status["settings_problem"].as_str() {
+        line("settings", problem);
+    }
     let oldest = match memory["oldest_waiting_at"].as_i64() {
         Some(at) => format!(", the oldest since {}", age::ago(at, now)),
         None => String::new(),
@@ -124,6 +138,9 @@ fn print(status: &Value) {
         "queue",
         &format!("{} waiting, {} failed{oldest}", text(&memory["waiting"]), text(&memory["failed"])),
     );
+    if let Some(lost) = status["lost_events"].as_u64().filter(|lost| *lost > 0) {
+        line("lost events", &format!("{lost} could be stored nowhere; `claude-mem doctor` tells why"));
+    }
     line("last success", &when(&memory["last_success_at"]));
     line("last hook", &when(&memory["last_event_at"]));
     line(

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 
 use super::lines;
-use super::recall::{ask, encoded, text};
+use super::recall::{ask, encoded, referred, text};
 use super::style::{Style, harmless};
 use crate::config::Environment;
 use crate::paths::Home;
@@ -34,7 +34,7 @@ pub struct Arguments {
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Arguments { anchor, before, after, json } = arguments;
-    let reference = answer::referred(anchor).context("an id looks like 12, S12 or P12")?;
+    let reference = referred(anchor)?;
     let route = format!("/api/timeline?anchor={}&before={before}&after={after}", encoded(anchor));
     let timeline = ask(home, environment, &route, |database, _| {
         let moments = index::timeline(database, reference, *before, *after)?;
@@ -44,7 +44,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         Ok(answer::timeline(&moments, reference, clock::now()))
     })?;
     if *json {
-        println!("{timeline:#}");
+        say!("{timeline:#}");
         return Ok(ExitCode::SUCCESS);
     }
     let style = Style::of_stdout();

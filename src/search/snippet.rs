@@ -1,5 +1,6 @@
 //! The passage of a text that shows why it was found, with the matches marked.
 
+use super::rank::list;
 use super::score::Matcher;
 use crate::store::search::Document;
 
@@ -35,7 +36,8 @@ const LENGTH: usize = 200;
 
 /// The passage of a document with the most matches; its beginning if none of its text matches.
 pub fn snippet(document: &Document, matcher: &Matcher<'_>) -> Snippet {
-    let fields = [&document.summary, &document.detail, &document.facts];
+    let facts = list(&document.facts).join("; ");
+    let fields = [&document.summary, &document.detail, &facts];
     let best = fields.into_iter().map(|text| window(text, matcher)).max_by_key(|(count, _)| *count);
     match best {
         Some((count, passage)) if count > 0 => passage,

@@ -402,6 +402,19 @@ fn hostile_queries_are_answered_quickly() {
 }
 
 #[test]
+fn nobody_is_shown_how_lists_are_stored() {
+    let mut memory = Memory::new();
+    let id = memory.observe("Greet politely", "A word was wrong");
+    let sql = "UPDATE observations SET facts = '[\"walrus one\",\"walrus two\"]', functions_changed = '[\"greet\",\"part\"]'";
+    memory.database.execute(sql, []).unwrap();
+    memory.catch_up();
+    let found = memory.ask(&request(&[("q", "walrus")]));
+    assert_eq!(found.hits[0].snippet.text, "walrus one; walrus two");
+    let document = crate::store::search::document(&memory.database, Kind::Observation, id).unwrap().unwrap();
+    assert_eq!(document.detail, "greet, part");
+}
+
+#[test]
 fn the_timeline_shows_what_came_before_and_after() {
     let memory = Memory::new();
     for number in 1..=9 {

@@ -51,6 +51,23 @@ impl Doomed {
         rows.chain([("sessions", self.sessions.len())]).filter(|(_, count)| *count > 0).collect()
     }
 
+    /// What was named by its number or its id, and is not there.
+    pub fn missing(&self, selection: &Selection) -> Vec<String> {
+        let named = [
+            ("observations", "", &selection.observations),
+            ("session_summaries", "S", &selection.summaries),
+            ("user_prompts", "P", &selection.prompts),
+        ];
+        let mut missing = Vec::new();
+        for (table, letter, ids) in named {
+            let known = self.rows.get(table);
+            let is_missing = |id: &&i64| !known.is_some_and(|known| known.contains(id));
+            missing.extend(ids.iter().filter(is_missing).map(|id| format!("{letter}{id}")));
+        }
+        missing.extend(selection.sessions.iter().filter(|id| !self.sessions.contains(*id)).cloned());
+        missing
+    }
+
     /// Whether nothing goes.
     pub fn is_empty(&self) -> bool {
         self.counts().is_empty()

@@ -202,7 +202,8 @@ pub fn open_to_read(home: &Home, busy_ms: u32) -> Result<Connection, StoreError>
         return Err(StoreError::Recovering);
     }
     let path = home.database();
-    if !path.exists() {
+    // What may not be looked at is there; opening it tells why not.
+    if path.try_exists().is_ok_and(|exists| !exists) {
         return Err(StoreError::Missing);
     }
     // A reader of a WAL database must be able to write the -shm file; query_only keeps the tables safe.

@@ -152,6 +152,10 @@ impl Importer {
                 database.prepare_cached(sql)?.execute(params![learning, here])?;
             }
         }
+        // Older programs did not count prompts, and a session without any is not told of.
+        let sql = "UPDATE sessions SET prompt_count = (SELECT max(prompt_number) FROM user_prompts WHERE session_id = sessions.id)
+                   WHERE prompt_count = 0 AND EXISTS (SELECT 1 FROM user_prompts WHERE session_id = sessions.id)";
+        database.execute(sql, [])?;
         // Sources outlive their events: their numbers must not be given to others.
         let sql = "UPDATE sqlite_sequence SET seq = max(seq, (SELECT coalesce(max(queue_id), 0) FROM observation_sources))
                    WHERE name = 'pending_queue'";

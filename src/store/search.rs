@@ -191,8 +191,7 @@ pub struct Document {
 }
 
 const OBSERVATION: &str = "SELECT session_id, project, prompt_number, type, title, summary,
-    coalesce(detail, '') || coalesce(char(10) || functions_changed, ''), facts, concepts, files_modified, files_read, created_at
-    FROM observations WHERE id = ?1 AND deleted_at IS NULL";
+    detail, facts, concepts, files_modified, files_read, created_at, functions_changed FROM observations WHERE id = ?1 AND deleted_at IS NULL";
 const SUMMARY: &str = "SELECT session_id, project, prompt_number, NULL, request, coalesce(summary, completed),
     coalesce(investigated || char(10), '') || coalesce(learned || char(10), '') || coalesce(completed || char(10), '')
     || coalesce(next_steps || char(10), '') || coalesce(notes, ''), key_decisions, NULL, files_edited, files_read, created_at
@@ -217,7 +216,10 @@ pub fn document(database: &Connection, kind: Kind, id: i64) -> Result<Option<Doc
             type_word: row.get(3)?,
             title: or_empty(row, 4)?,
             summary: or_empty(row, 5)?,
-            detail: or_empty(row, 6)?,
+            detail: match kind {
+                Kind::Observation => with_functions(or_empty(row, 6)?, or_empty(row, 12)?),
+                Kind::Summary | Kind::Prompt => or_empty(row, 6)?,
+            },
             facts: or_empty(row, 7)?,
             concepts: or_empty(row, 8)?,
             files_modified: or_empty(row, 9)?,
@@ -226,6 +228,16 @@ pub fn document(database: &Connection, kind: Kind, id: i64) -> Result<Option<Doc
         })
     };
     Ok(database.prepare_cached(sql)?.query_row([id], read).optional()?)
+}
+
+/// What an observation says, and the functions that it is about, which are stored as a list in JSON.
+fn with_functions(detail: String, functions: String) -> String {
+    let names: Vec<String> = serde_json::from_str(&functions).unwrap_or_default();
+    match (detail.is_empty(), names.is_empty()) {
+        (_, true) => detail,
+        (true, false) => names.join(", "),
+        (false, false) => format!("{detail}\n{}", names.join(", ")),
+    }
 }
 
 /// What tells without a look at a row's text whether it is wanted.

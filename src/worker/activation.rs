@@ -132,13 +132,19 @@ pub fn bind_nudge(home: &Home) -> Result<UnixDatagram, ActivationError> {
     bind(&home.nudge_socket(), |path| UnixDatagram::bind(path))
 }
 
-/// Binds after removing what a worker that was killed left behind.
-fn bind<T>(path: &Path, make: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, ActivationError> {
+/// Fails for a path that no socket can have.
+pub fn check_length(path: &Path) -> Result<(), ActivationError> {
     let most = if cfg!(target_os = "macos") { 103 } else { 107 };
     let length = path.as_os_str().len();
     if length > most {
         return Err(ActivationError::TooLong { path: path.to_owned(), length, most });
     }
+    Ok(())
+}
+
+/// Binds after removing what a worker that was killed left behind.
+fn bind<T>(path: &Path, make: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, ActivationError> {
+    check_length(path)?;
     let failed = |source| ActivationError::Io { path: path.to_owned(), source };
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),

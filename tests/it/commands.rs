@@ -245,13 +245,20 @@ fn who_waits_longer_than_a_second_is_told_what_for() {
 #[test]
 fn exit_codes_are_0_done_1_failed_2_usage() {
     let sandbox = remembered();
-    let cases: [(&[&str], i32); 14] = [
+    let cases: [(&[&str], i32); 20] = [
         (&["--version"], 0),
         (&["help"], 0),
         (&["config", "check"], 0),
         (&["config", "path"], 0),
         (&["show", "999999"], 1),
-        (&["show", "nonsense"], 1),
+        (&["show", "nonsense"], 2),
+        (&["search", "--type", "nonsense", "x"], 2),
+        (&["search", "--since", "nonsense", "x"], 2),
+        (&["search", "nothinghasthisword"], 0),
+        (&["sessions", "--limit", "0"], 2),
+        (&["queue", "retry", "999999"], 1),
+        // Not what both name, and not what either names: a person may mean one or the other.
+        (&["forget", "--project", "x", "--text", "y", "--yes"], 2),
         (&["timeline", "999999"], 1),
         (&["forget", "999999", "--yes"], 1),
         (&["restore", "/nonexistent"], 1),
@@ -272,9 +279,25 @@ fn exit_codes_are_0_done_1_failed_2_usage() {
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let sandbox = remembered();
-    let line = format!("'{PROGRAM}' export | head -1");
-    let mut shell = sandbox.command("bash");
-    shell.args(["-c", &format!("set -o pipefail; {line}")]);
-    let ran = run(shell, b"");
-    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    // What was forgotten once cannot be forgotten again.
+    let reports = REPORTING
+        .into_iter()
+        .filter(|(arguments, _)| arguments[..2.min(arguments.len())] != ["learn", "forget"]);
+    let reports = reports.map(|(arguments, code)| (arguments, code.to_string()));
+    let others = [&["export"][..], &["completions", "bash"], &["config", "show"]];
+    let all = reports.chain(others.map(|arguments| (arguments, "0".to_owned())));
+    for (arguments, code) in all {
+        let command = format!("'{PROGRAM}' '{}'", arguments.join("' '"));
+        let shell = |line: &str| {
+            let mut shell = sandbox.command("bash");
+            shell.args(["-c", line]);
+            run(shell, b"")
+        };
+        let closed = shell(&format!("{{ sleep 0.1; {command}; echo $? > code; }} | true; cat code"));
+        assert_eq!(closed.stdout.trim(), code, "{command}: {closed:?}");
+        assert!(!closed.stderr.contains("panicked"), "{closed:?}");
+        let full = shell(&format!("{command} > /dev/full"));
+        let told = full.stderr.contains("No space left on device") && !full.stderr.contains("panicked");
+        assert!(full.code == Some(1) && told, "{command}: {full:?}");
+    }
 }

@@ -390,12 +390,50 @@ fn doctor_tells_what_is_wrong_and_repairs_what_it_can() {
     let checks = report["checks"].as_array().unwrap();
     let bad: Vec<&str> =
         checks.iter().filter(|c| c["state"] == "bad").map(|c| c["name"].as_str().unwrap()).collect();
-    assert_eq!(bad, ["data directory", "hooks", "service", "round trip"]);
+    assert_eq!(bad, ["data directory", "hooks", "service"]);
     assert!(checks.iter().filter(|c| c["state"] == "bad").all(|c| c["why"] != "" && c["repair"] != ""));
     let repaired = home.try_mem(&["doctor", "--fix"]);
     assert_eq!(repaired.code, Some(0), "{repaired:?}");
     assert_eq!(home.events().len(), 6);
     assert_eq!(home.try_mem(&["doctor"]).code, Some(0));
+}
+
+#[test]
+fn doctor_changes_nothing_unless_it_is_asked_to() {
+    let home = Installed::new();
+    let before = files(home.sandbox.path());
+    let sick = home.try_mem(&["doctor"]);
+    assert!(sick.code == Some(1) && sick.stdout.contains("not tried"), "{sick:?}");
+    assert_eq!(files(home.sandbox.path()), before);
+    assert!(home.holder().is_none(), "no service was started");
+    // In a home where nothing is, not even the client's directory.
+    let _ = fs::remove_dir_all(home.settings().parent().unwrap());
+    let repaired = home.try_mem(&["doctor", "--fix"]);
+    assert_eq!(repaired.code, Some(0), "{repaired:?}");
+    assert_eq!(home.events().len(), 6);
+}
+
+#[test]
+fn hooks_that_are_wired_in_two_files_count_once() {
+    let home = Installed::new();
+    home.mem(&["install"]);
+    home.mem(&["install", "--project"]);
+    let told = home.mem(&["doctor"]);
+    assert!(told.contains("6 of 9 events wired"), "{told}");
+}
+
+#[test]
+fn a_database_that_is_gone_is_missed_where_there_are_backups() {
+    let home = Installed::new();
+    home.mem(&["start"]);
+    home.sandbox.prompt("one", "Repair the greeting");
+    home.mem(&["backup"]);
+    home.mem(&["stop"]);
+    fs::remove_file(home.sandbox.data().join("claude-mem.db")).unwrap();
+    let status = home.try_mem(&["status"]);
+    assert!(status.stdout.contains("claude-mem restore"), "{status:?}");
+    let doctor = home.try_mem(&["doctor"]);
+    assert!(doctor.stdout.contains("is gone, but there are backups"), "{doctor:?}");
 }
 
 #[test]

@@ -179,7 +179,8 @@ fn forgetting_works_while_a_worker_runs_and_later_backups_do_not_have_it() {
     mem(&sandbox, &["forget", &id.to_string(), "--yes"]);
     assert!(sandbox.get::<i64>("SELECT count(*) FROM observation_sources") < sources);
     let prompt: i64 = sandbox.get("SELECT id FROM user_prompts WHERE session_id = 'one'");
-    mem(&sandbox, &["forget", &format!("P{prompt}"), "--session", "one", "--yes"]);
+    mem(&sandbox, &["forget", &format!("P{prompt}"), "--yes"]);
+    mem(&sandbox, &["forget", "--session", "one", "--yes"]);
     let made = json_of(&sandbox, &["backup", "--json"]);
     let bytes = fs::read(made["path"].as_str().unwrap()).unwrap().to_ascii_lowercase();
     assert!(memchr::memmem::find(&bytes, b"xyzzyplugh").is_none());
@@ -228,6 +229,7 @@ fn what_is_exported_and_imported_is_the_same_and_twice_is_once() {
              FROM observations;
              INSERT INTO learnings (uid, category, content, confidence, created_at, updated_at)
              VALUES ('l2', 'command', '', 0.25, 1, 2);
+             INSERT INTO event_log (event_type, duration_ms, created_at) VALUES ('context', 1.3612279999999999, 7);
              UPDATE learnings SET superseded_by = (SELECT id FROM learnings WHERE uid = 'l2') WHERE uid = 'l1';
              INSERT INTO function_map (session_id, file_path, qualified_name, change_type, snapshot_at)
              VALUES ('one', 'a.rs', 'a::b', 'new', 5);
@@ -292,6 +294,10 @@ fn an_import_that_makes_no_sense_says_so_and_takes_the_rest() {
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("line 3") && ran.stderr.contains("line 4"), "{}", ran.stderr);
     assert_eq!(everything(other.data()), everything(sandbox.data()));
+    fs::write(&file, export.lines().take(5).collect::<Vec<_>>().join("\n")).unwrap();
+    let ran = try_mem(&other, &["import", file.to_str().unwrap()]);
+    let told = format!("the file ends early: it has 4 of {} rows", export.lines().count() - 1);
+    assert!(ran.code == Some(1) && ran.stderr.contains(&told), "{ran:?}");
     fs::write(&file, "something else\n").unwrap();
     let ran = try_mem(&other, &["import", file.to_str().unwrap()]);
     assert!(ran.stderr.contains("no export of claude-mem"), "{}", ran.stderr);
@@ -373,6 +379,7 @@ fn the_memory_of_the_typescript_program_is_taken_in_and_its_file_is_not_touched(
         assert!(!detail.contains("AKIA"), "secrets are taken out: {detail}");
         let type_: String = sandbox.get("SELECT type FROM observations WHERE title IS NULL");
         assert_eq!(type_, "change");
+        assert!(sandbox.get::<i64>("SELECT prompt_count FROM sessions WHERE id = 'c1'") > 0);
         let again = json_of(&sandbox, &["import", theirs.join("their.db").to_str().unwrap(), "--json"]);
         assert_eq!(again["new"], json!({}), "{again:#}");
         assert!(mem(&sandbox, &["search", "expired url", "--json"]).contains("Uploads survive"));

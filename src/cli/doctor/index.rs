@@ -39,7 +39,7 @@ pub fn search_index(patient: &Patient<'_>) -> Finding {
         ),
         // The check of the database says what is wrong with it.
         Err(StoreError::Missing) => Finding::good(NAME, "nothing is remembered yet"),
-        Err(error) => Finding::bad(NAME, format!("it cannot be read: {error}"), WHY, "claude-mem reindex"),
+        Err(_) => Finding::note(NAME, "not looked at: the database cannot be read", WHY, ""),
     }
 }
 

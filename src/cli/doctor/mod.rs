@@ -53,13 +53,13 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     });
     let is_well = findings.iter().all(|finding| finding.state != State::Bad);
     if arguments.json {
-        println!("{:#}", serde_json::json!({"ok": is_well, "checks": findings}));
+        say!("{:#}", serde_json::json!({"ok": is_well, "checks": findings}));
     } else {
         findings.retain(|finding| finding.state == State::Bad);
         match findings.len() {
-            0 => println!("\nEverything works."),
-            1 => println!("\nOne thing is wrong."),
-            count => println!("\n{count} things are wrong."),
+            0 => say!("\nEverything works."),
+            1 => say!("\nOne thing is wrong."),
+            count => say!("\n{count} things are wrong."),
         }
     }
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })

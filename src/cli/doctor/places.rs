@@ -12,14 +12,25 @@ use crate::context::age;
 use crate::model::Millis;
 use crate::paths::with_suffix;
 use crate::store::{self, SCHEMA_VERSION, StoreError, backup, rows};
-use crate::worker::clock;
+use crate::worker::{activation, clock};
 
 pub fn data_directory(patient: &Patient<'_>) -> Finding {
     const NAME: &str = "data directory";
     const WHY: &str = "prompts and tool output are in it; nobody else may read them";
     let home = patient.home;
     let shown = home.dir().display();
+    if let Err(error) = activation::check_length(&home.socket()) {
+        return Finding::bad(
+            NAME,
+            error.to_string(),
+            "the service cannot be reached",
+            "a shorter CLAUDE_MEM_HOME",
+        );
+    }
     let Ok(meta) = fs::metadata(home.dir()) else {
+        if patient.may_fix && home.prepare().is_ok() {
+            return Finding::fixed(NAME, format!("{shown} was not there; now it is"));
+        }
         return Finding::bad(
             NAME,
             format!("{shown} is not there"),
@@ -35,6 +46,14 @@ pub fn data_directory(patient: &Patient<'_>) -> Finding {
             WHY,
             "set CLAUDE_MEM_HOME to a directory of your own",
         );
+    }
+    if meta.mode() & 0o700 != 0o700 {
+        let mode = fs::Permissions::from_mode(0o700);
+        if patient.may_fix && fs::set_permissions(home.dir(), mode).is_ok() {
+            return Finding::fixed(NAME, format!("you could not use {shown}; now you can"));
+        }
+        let found = format!("you may not read and write {shown}");
+        return Finding::bad(NAME, found, "nothing can be recorded", "claude-mem doctor --fix");
     }
     let open: Vec<PathBuf> = private_files(patient).into_iter().filter(is_open_to_others).collect();
     if open.is_empty() {
@@ -88,6 +107,12 @@ pub fn database(patient: &Patient<'_>) -> Finding {
         Ok(None) => Finding::good(NAME, format!("{shown} is whole, schema {SCHEMA_VERSION}")),
         Ok(Some(damage)) => damaged(format!("{shown} is damaged: {damage}")),
         Err(error) if error.is_damage() => damaged(format!("{shown}: {error}")),
+        Err(StoreError::Missing) if !backup::list(&patient.home.backups()).is_empty() => Finding::bad(
+            NAME,
+            format!("{shown} is gone, but there are backups"),
+            "what was remembered is not there any more",
+            "claude-mem restore",
+        ),
         Err(StoreError::Missing) => Finding::good(NAME, "none yet; the first hook makes it"),
         Err(error @ StoreError::Older(_)) => {
             Finding::bad(NAME, error.to_string(), "hooks put events aside until then", "claude-mem restart")
@@ -153,7 +178,7 @@ pub fn backups(patient: &Patient<'_>) -> Finding {
         counts.get("observations").copied().unwrap_or_default()
     };
     match (kept.as_ref().map(of), counts.as_ref().map(of)) {
-        (Ok(kept), Ok(now)) if kept > 20 && now * 2 < kept => Finding::note(
+        (Ok(kept), Ok(now)) if (kept > 20 && now * 2 < kept) || (kept > 0 && now == 0) => Finding::note(
             NAME,
             format!("{found}; it has {kept} observations, the database {now}"),
             "if you did not delete them, something else did",

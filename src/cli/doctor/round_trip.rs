@@ -16,13 +16,14 @@ use crate::cli::client;
 use crate::cli::install::hooks::unusual_data;
 use crate::cli::install::programs::Programs;
 use crate::model::SessionId;
+use crate::spool;
 use crate::store::sessions::{SessionStatus, session_status};
 use crate::store::{self, overview, queue_admin};
 use crate::wiring::{self, WIRING};
 
 const NAME: &str = "round trip";
 const PATIENCE: Duration = Duration::from_secs(30);
-/// For a service that does not answer: a hook may just have started it.
+/// A service that has just been started needs a moment.
 const LITTLE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// One walk.
@@ -33,21 +34,23 @@ struct Walk<'a> {
     session: SessionId,
     /// Whether the service may make something of it: that may cost something where a model does it.
     is_whole: bool,
-    /// How long the service may take.
-    patience: Duration,
     /// What the hook told the user instead of us.
     message: Option<String>,
 }
 
 pub fn check(patient: &Patient<'_>) -> Finding {
-    let health = client::get(&patient.home.socket(), "/api/health").unwrap_or_default();
+    let health = health(patient);
+    if health["status"] != "ok" {
+        // Its hooks would start a service that is stopped, or leave their events where nobody takes them.
+        let why = "what sessions do is remembered only by a service that is well";
+        return Finding::note(NAME, "not tried: the service does not run, or is not well", why, "see above");
+    }
     let mark = format!("probe-{}", uuid::Uuid::now_v7().simple());
     let mut walk = Walk {
         patient,
         session: SessionId(format!("claude-mem-doctor-{mark}")),
         mark,
         is_whole: health["provider"] == "local" || patient.is_online,
-        patience: if health.is_null() { LITTLE_PATIENCE } else { PATIENCE },
         message: None,
     };
     let began = Instant::now();
@@ -63,6 +66,18 @@ pub fn check(patient: &Patient<'_>) -> Finding {
             "what sessions do is not remembered, or not told to the next one",
             "see the checks above; claude-mem logs tells what the service did",
         ),
+    }
+}
+
+/// How the service is, once it has started.
+fn health(patient: &Patient<'_>) -> Value {
+    let deadline = Instant::now() + LITTLE_PATIENCE;
+    loop {
+        let health = client::get(&patient.home.socket(), "/api/health").unwrap_or_default();
+        if health["reason"] != "starting" || Instant::now() >= deadline {
+            return health;
+        }
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 
@@ -121,7 +136,7 @@ impl Walk<'_> {
     }
 
     fn wait_until_settled(&self) -> anyhow::Result<SessionStatus> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let status = self.status()?.context("the session is gone")?;
             if status.error > 0 {
@@ -134,7 +149,7 @@ impl Walk<'_> {
             if Instant::now() >= deadline {
                 bail!(
                     "the event reached the queue, but the service did not take it within {} s",
-                    self.patience.as_secs()
+                    PATIENCE.as_secs()
                 );
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -192,6 +207,12 @@ impl Walk<'_> {
     }
 
     fn erase(&self) -> anyhow::Result<()> {
+        for file in spool::waiting(self.patient.home)? {
+            let session = spool::read(&file).ok().and_then(|event| event.session);
+            if session.is_some_and(|session| session.id == self.session || session.id == self.other()) {
+                std::fs::remove_file(&file)?;
+            }
+        }
         if !self.patient.home.database().exists() {
             return Ok(());
         }

@@ -128,11 +128,13 @@ pub fn spool(patient: &Patient<'_>) -> Finding {
     let waiting = spool::waiting(patient.home).map_or(0, |files| files.len());
     let dropped = spool::dropped(patient.home, patient.environment);
     if dropped > 0 {
+        let notes = spool::dropped_notes(patient.home, patient.environment);
+        let notes: Vec<_> = notes.iter().map(|note| note.display().to_string()).collect();
         return Finding::bad(
             NAME,
             format!("{dropped} events could be stored nowhere"),
             "they are not remembered",
-            format!("{} tells why; repair that and delete the file", patient.home.dropped().display()),
+            format!("repair what {} tells, and delete that", notes.join(" and ")),
         );
     }
     if waiting > MANY_PUT_ASIDE {

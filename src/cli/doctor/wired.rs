@@ -117,10 +117,12 @@ pub fn hooks(patient: &Patient<'_>) -> Finding {
     {
         return rewired(patient, &plan, &format!("`{}` in {shown} leads to no program", broken.command));
     }
+    // A project's settings may wire the same once more.
+    let events = WIRING.iter().filter(|wire| found.iter().any(|found| found.event == wire.event)).count();
     if let Some(neighbour) = neighbours.first() {
         return Finding::note(
             NAME,
-            format!("{} events wired in {shown}; {}", found.len(), neighbour.told()),
+            format!("{events} events wired in {shown}; {}", neighbour.told()),
             "",
             "",
         );
@@ -129,15 +131,15 @@ pub fn hooks(patient: &Patient<'_>) -> Finding {
         || "a client whose version is not known".into(),
         |version| format!("Claude Code {version}"),
     );
-    if found.len() < WIRING.len() {
+    if events < WIRING.len() {
         return Finding::note(
             NAME,
-            format!("{} of {} events wired in {shown}, for {client}", found.len(), WIRING.len()),
+            format!("{events} of {} events wired in {shown}, for {client}", WIRING.len()),
             "failed tools and failed turns are not recorded",
             format!("with Claude Code {} or later: claude-mem install", wiring::FORGIVING_SINCE),
         );
     }
-    Finding::good(NAME, format!("{} events wired in {shown}, for {client}", found.len()))
+    Finding::good(NAME, format!("{events} events wired in {shown}, for {client}"))
 }
 
 fn rewired(patient: &Patient<'_>, plan: &Plan, found: &str) -> Finding {
@@ -146,6 +148,10 @@ fn rewired(patient: &Patient<'_>, plan: &Plan, found: &str) -> Finding {
         && let Ok(programs) = Programs::running()
     {
         let wanted = plan.wanted(&programs.hook, unusual_data(patient.home, patient.environment));
+        if let Some(directory) = plan.file.parent() {
+            // If that fails, so does what follows, and tells why.
+            let _ = fs::create_dir_all(directory);
+        }
         let fixed = settings_file::replace(&plan.file, None, |text| settings::with_hooks(text, &wanted));
         return match fixed {
             Ok(_) => Finding::fixed("hooks", format!("{found}; now they are right")),

@@ -102,15 +102,17 @@ impl Installation<'_> {
                 .step("hooks", format!("keep the {} in {file}, which are right for {client}", wanted.len()));
         } else {
             self.report.step("hooks", format!("wire {} events in {file}, for {client}", wanted.len()));
-            self.write_hooks(&plan.file, &wanted, !before.is_empty())?;
+            let found = settings::commands(&before)?;
+            let is_wired = found.iter().any(|found| wiring::is_ours(&found.command));
+            self.write_hooks(&plan.file, &wanted, !before.is_empty() && !is_wired)?;
         }
         self.tell_neighbours(&after, wanted.len());
         Ok(())
     }
 
-    fn write_hooks(&mut self, file: &Path, wanted: &[Wanted], had_text: bool) -> anyhow::Result<()> {
+    fn write_hooks(&mut self, file: &Path, wanted: &[Wanted], is_kept: bool) -> anyhow::Result<()> {
         let backup = backup_of(file);
-        if had_text {
+        if is_kept {
             self.report.step("", format!("keep what is there now in {}", backup.display()));
         }
         self.really(|record| {
@@ -122,6 +124,10 @@ impl Installation<'_> {
             let new_backup = (!is_wired).then_some(backup.as_path());
             let replaced =
                 settings_file::replace(file, new_backup, |text| settings::with_hooks(text, wanted))
+                    .inspect_err(|_| {
+                        // Nothing was changed, so nothing is to be brought back.
+                        let _ = new_backup.map(std::fs::remove_file);
+                    })
                     .map_err(|error| explained(error, wanted))?;
             let mut wired = known.filter(|_| is_wired).unwrap_or(WiredFile {
                 path: file.to_owned(),

@@ -105,8 +105,11 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let heading = if arguments.dry_run { "This would be done; nothing was changed:" } else { "Done:" };
     installation.report.print(heading);
     if !arguments.dry_run {
-        println!("\nNew sessions of Claude Code are remembered; those that run already are not.");
-        println!("`claude-mem doctor` tells whether everything works.");
+        if !arguments.no_hooks && installation.report.is_good() {
+            let which = if arguments.project { " in this project" } else { "" };
+            say!("\nNew sessions of Claude Code{which} are remembered; those that run already are not.");
+        }
+        say!("\n`claude-mem doctor` tells whether everything works.");
     }
     Ok(if installation.report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -33,7 +33,7 @@ impl Report {
 
     /// Says it all.
     pub fn print(&self, heading: &str) {
-        println!("{heading}");
+        say!("{heading}");
         for (part, what) in &self.steps {
             lines::print(&format!("  {part:<9} "), what);
         }

@@ -1,7 +1,7 @@
 //! `claude-mem uninstall`: takes back what `install` recorded, and nothing else.
 
 use std::fs;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -9,6 +9,7 @@ use super::hooks::hash;
 use super::record::{Record, Way, WiredFile};
 use super::report::Report;
 use super::{agents, settings, settings_file, systemd};
+use crate::cli::progress::is_agreed;
 use crate::cli::{child, service};
 use crate::config::{self, Environment};
 use crate::paths::{Home, with_suffix};
@@ -31,6 +32,9 @@ pub struct Arguments {
     /// Also delete everything that was remembered, settings and backups included
     #[arg(long)]
     purge: bool,
+    /// Do not ask before that
+    #[arg(long, short)]
+    yes: bool,
 }
 
 struct Removal<'a> {
@@ -42,6 +46,15 @@ struct Removal<'a> {
 }
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    // Who calls this from a script means it.
+    if arguments.purge && !arguments.dry_run && io::stdin().is_terminal() {
+        let question =
+            format!("Delete everything that was remembered in {}, backups included?", home.dir().display());
+        if !is_agreed(&question, arguments.yes)? {
+            say!("Nothing was changed.");
+            return Ok(ExitCode::FAILURE);
+        }
+    }
     let record = Record::load(home);
     let mut removal =
         Removal { home, environment, is_dry: arguments.dry_run, record, report: Report::default() };
