@@ -287,7 +287,7 @@ fn compare_signs(database: &Connection, set: &Set, model: &MiniLm) {
         let signs = asked.vector.signs();
         let mut rows: Vec<(f32, u16)> = all
             .iter()
-            .map(|(blob, stored)| (asked.vector.likeness(blob).unwrap_or_default(), signs.apart(stored)[0]))
+            .map(|(blob, stored)| (asked.vector.likeness(blob).unwrap_or_default(), signs.apart(stored)))
             .collect();
         rows.sort_by(|a, b| b.0.total_cmp(&a.0));
         for (_, apart) in &rows[..BEST.min(rows.len())] {

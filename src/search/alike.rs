@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 
 use super::Meaning;
+use super::best::Best;
 use super::query::Query;
 use super::scope::{Half, Scope};
 use crate::store::StoreError;
@@ -61,21 +62,9 @@ impl Likenesses {
     /// The most alike places, the best first.
     pub(super) fn most_alike(&self, most: usize) -> Vec<Place> {
         let better = |a: &(Place, f32), b: &(Place, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-        let mut best: Vec<(Place, f32)> = Vec::new();
-        let mut least = f32::NEG_INFINITY;
-        for likeness in self.known.iter().filter(|_| most > 0) {
-            if likeness.1 >= least {
-                best.push(*likeness);
-            }
-            if best.len() >= 2 * most {
-                best.select_nth_unstable_by(most - 1, better);
-                best.truncate(most);
-                least = best[most - 1].1;
-            }
-        }
-        best.sort_unstable_by(better);
-        best.truncate(most);
-        best.into_iter().map(|(place, _)| place).collect()
+        let mut best = Best::new(most, better);
+        self.known.iter().for_each(|likeness| best.offer(*likeness));
+        best.in_order().into_iter().map(|(place, _)| place).collect()
     }
 }
 
@@ -166,6 +155,7 @@ fn compare_all(
     Ok(known.into_iter().collect())
 }
 
+/// The same of those rows alone of whose signs the fewest differ.
 fn compare_promising(
     database: &Connection,
     model: KnownModel,
@@ -173,45 +163,20 @@ fn compare_promising(
     ranges: &[Range],
     most: usize,
 ) -> Result<Likenesses, StoreError> {
-    let mut known = Vec::new();
-    let those = promising(database, model, meaning, ranges, most)?;
-    vectors::for_those(database, model, &those, |place, blob| {
-        if ranges.iter().any(|range| (range.from..=range.to).contains(&place)) {
-            known.extend(meaning.vector.likeness(blob).map(|likeness| (place, likeness)));
-        }
-    })?;
-    Ok(Likenesses { others: Some(meaning.clone()), ..known.into_iter().collect() })
-}
-
-/// The vectors with the fewest signs that differ, about `most` of them: each by its block and how many are before it there.
-fn promising(
-    database: &Connection,
-    model: KnownModel,
-    meaning: &Meaning,
-    ranges: &[Range],
-    most: usize,
-) -> Result<Vec<(i64, usize)>, StoreError> {
     let signs = meaning.vector.signs();
-    let mut blocks: Vec<(i64, Vec<u16>)> = Vec::new();
+    let mut nearest = Best::new(most, Ord::cmp);
     for range in ranges {
-        vectors::for_each_signs(database, model, *range, |block, stored| {
-            blocks.push((block, signs.apart(stored)))
+        vectors::for_each_signs(database, model, *range, |place, stored| {
+            nearest.offer((signs.apart(stored), place));
         })?;
     }
-    // How many differ so much, and then how much the last of the best may differ.
-    let mut having = vec![0; signs.count() + 1];
-    blocks.iter().flat_map(|(_, apart)| apart).for_each(|apart| having[usize::from(*apart)] += 1);
-    let mut sum = 0;
-    let enough = having.iter().position(|count| {
-        sum += count;
-        sum >= most
-    });
-    let farthest = enough.unwrap_or(signs.count());
-    let of_block = |(block, apart): (i64, Vec<u16>)| {
-        let near = |(at, apart): (usize, u16)| (usize::from(apart) <= farthest).then_some((block, at));
-        apart.into_iter().enumerate().filter_map(near).collect::<Vec<_>>()
-    };
-    Ok(blocks.into_iter().flat_map(of_block).collect())
+    let mut known = Vec::new();
+    for (_, place) in nearest.in_order() {
+        let vector = vectors::at(database, model, place)?;
+        known
+            .extend(vector.and_then(|blob| meaning.vector.likeness(&blob)).map(|likeness| (place, likeness)));
+    }
+    Ok(Likenesses { others: Some(meaning.clone()), ..known.into_iter().collect() })
 }
 
 #[cfg(test)]
@@ -268,7 +233,7 @@ mod tests {
             .map(|half| compare_promising(&database, model, &meaning, &scope.half(half), 30).unwrap());
         let promising = Likenesses::joined(halves.into_iter());
         assert_eq!(all.known.len(), ROWS as usize);
-        assert!((60..200).contains(&promising.known.len()), "{}", promising.known.len());
+        assert_eq!(promising.known.len(), 60);
         assert_eq!(promising.most_alike(10), all.most_alike(10));
         for (place, likeness) in &all.known {
             assert_eq!(promising.of(&database, *place).unwrap(), Some(*likeness), "whether promising or not");

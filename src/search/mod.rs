@@ -7,6 +7,7 @@
 
 mod alike;
 pub mod answer;
+mod best;
 mod candidates;
 mod dates;
 mod filter;

@@ -38,7 +38,10 @@ pub fn read(database: &Connection, day: Millis) -> Result<Overview, StoreError> 
         (SELECT count(*) FROM pending_queue WHERE status IN ('raw', 'processing')),
         (SELECT min(created_at) FROM pending_queue WHERE status IN ('raw', 'processing')),
         (SELECT count(*) FROM pending_queue WHERE status = 'error' AND finished_at IS NOT NULL),
-        (SELECT max(finished_at) FROM pending_queue WHERE status = 'done' AND finished_at IS NOT NULL),
+        -- Finished rows are deleted after a while; what was made of them stays.
+        nullif(max(
+          coalesce((SELECT max(finished_at) FROM pending_queue WHERE status = 'done' AND finished_at IS NOT NULL), 0),
+          coalesce((SELECT created_at FROM observations ORDER BY id DESC LIMIT 1), 0)), 0),
         (SELECT max(last_activity_at) FROM sessions),
         (SELECT count(*) FROM observations WHERE created_at >= ?1 AND deleted_at IS NULL),
         (SELECT coalesce(sum(tokens_in), 0) FROM event_log WHERE event_type = 'llm_call' AND created_at >= ?1),

@@ -151,6 +151,7 @@ mod tests {
                 "search_pending",
                 "search_progress",
                 "search_projects",
+                "search_signs",
                 "search_stale",
                 "search_vectors",
                 "search_words",

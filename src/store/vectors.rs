@@ -8,9 +8,7 @@ use super::StoreError;
 use super::index;
 use super::search::{Kind, Place};
 
-pub use blocks::{
-    KnownModel, Order, at, for_each, for_each_signs, for_some, for_those, model, of_session, signs,
-};
+pub use blocks::{KnownModel, Order, at, for_each, for_each_signs, for_some, model, of_session, signs};
 pub(super) use blocks::{is_at, remove};
 
 /// The kinds that have vectors. Prompts are echoed by the summaries of their turns.
@@ -70,7 +68,7 @@ pub fn store(
     transaction.execute(sql, params![name, i64::try_from(dimension).unwrap_or_default()])?;
     if let Some(model) = model(&transaction, name)? {
         let mut placed = Vec::new();
-        for (kind, id, vector) in vectors.iter().filter(|(.., vector)| vector.len() == model.width) {
+        for (kind, id, vector) in vectors.iter().filter(|(.., vector)| vector.len() == model.width()) {
             // A row that went away meanwhile gets none.
             placed.extend(place_of(&transaction, *kind, *id)?.map(|place| (place, &vector[..])));
         }
@@ -100,7 +98,7 @@ fn place_of(database: &Connection, kind: Kind, id: i64) -> Result<Option<Place>,
 pub fn forget_all(database: &mut Connection) -> Result<(), StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(
-        "DELETE FROM search_vectors; DELETE FROM search_models; DELETE FROM search_stale;
+        "DELETE FROM search_vectors; DELETE FROM search_signs; DELETE FROM search_models; DELETE FROM search_stale;
          DELETE FROM search_progress WHERE what LIKE 'vectors %';",
     )?;
     Ok(transaction.commit()?)
@@ -108,8 +106,8 @@ pub fn forget_all(database: &mut Connection) -> Result<(), StoreError> {
 
 /// How many rows have a vector, and how many should.
 pub fn coverage(database: &Connection) -> Result<(i64, i64), StoreError> {
-    let sql = "SELECT (SELECT coalesce(sum(length(v.vectors) / (5 + m.dimension)), 0)
-                FROM search_vectors v JOIN search_models m ON m.no = v.model),
+    let sql = "SELECT (SELECT coalesce(sum(length(s.entries) / (2 + (m.dimension + 7) / 8)), 0)
+                FROM search_signs s JOIN search_models m ON m.no = s.model),
                (SELECT count(*) FROM observations WHERE deleted_at IS NULL) + (SELECT count(*) FROM session_summaries)";
     Ok(database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?)
 }

@@ -84,7 +84,7 @@ fn with_the_real_model_search_finds_what_shares_no_word() {
     assert_eq!(installed.code, Some(0), "{installed:?}");
     sandbox.wait_for(
         "everything is read",
-        "SELECT coalesce(sum(length(vectors)), 0) = 3 * 389 FROM search_vectors",
+        "SELECT coalesce(sum(length(entries)), 0) = 3 * 390 FROM search_vectors",
     );
     let found = worker.get(&format!("/api/search?q={QUESTION}&explain=1")).json();
     assert_eq!(first(&found), "1", "{found:#}");
@@ -117,6 +117,7 @@ fn with_the_real_model_search_finds_what_shares_no_word() {
     assert!(status.stdout.contains("3 of 3 memories"), "{status:?}");
     assert_eq!(cli(&sandbox, &["model", "remove"]).code, Some(0));
     assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM search_vectors"), 0);
+    assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM search_signs"), 0);
     assert!(!sandbox.data().join("models/all-minilm-l6-v2-int8.onnx").exists());
 }
 

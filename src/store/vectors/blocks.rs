@@ -1,6 +1,5 @@
-//! How vectors are stored and read: those of neighbours share a row, and their signs stand before them.
+//! How vectors and their signs are stored and read: those of neighbours share a row.
 
-use rusqlite::blob::Blob;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::store::StoreError;
@@ -10,98 +9,194 @@ use crate::store::search::{Kind, Place, Range};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownModel {
     number: i64,
+    dimension: usize,
+}
+
+impl KnownModel {
+    fn new(number: i64, dimension: i64) -> Self {
+        Self { number, dimension: usize::try_from(dimension).unwrap_or_default() }
+    }
+
     /// How many bytes a vector of it has.
-    pub(super) width: usize,
+    pub(super) fn width(self) -> usize {
+        4 + self.dimension
+    }
 }
 
 /// The model of that name, if any row has a vector of it.
 pub fn model(database: &Connection, name: &str) -> Result<Option<KnownModel>, StoreError> {
     let sql = "SELECT no, dimension FROM search_models WHERE name = ?1";
-    let read = |row: &Row<'_>| Ok(KnownModel { number: row.get(0)?, width: width(row.get(1)?) });
+    let read = |row: &Row<'_>| Ok(KnownModel::new(row.get(0)?, row.get(1)?));
     Ok(database.prepare_cached(sql)?.query_row([name], read).optional()?)
 }
 
-fn width(dimension: i64) -> usize {
-    4 + usize::try_from(dimension).unwrap_or_default()
+/// A table whose rows are blocks of what neighbours have (migrations/0006_signs.sql).
+#[derive(Clone, Copy)]
+struct Shelf {
+    table: &'static str,
+    /// So many bits of a place tell apart those of a block.
+    bits: u32,
+    /// How many bytes a place has there.
+    width: fn(KnownModel) -> usize,
 }
 
-/// The row that a place's vector shares with those of its neighbours, and which of them it is (migrations/0006_signs.sql).
-fn seat(place: Place) -> (i64, u8) {
-    (place.0 >> BLOCK_SHIFT, (place.0 & ((1 << BLOCK_SHIFT) - 1)) as u8)
+const VECTORS: Shelf = Shelf { table: "search_vectors", bits: 3, width: KnownModel::width };
+const SIGNS: Shelf = Shelf { table: "search_signs", bits: 9, width: |model| model.dimension.div_ceil(8) };
+
+/// The bytes before an entry, which tell whose it is.
+const KEY: usize = 2;
+
+impl Shelf {
+    fn block(self, place: Place) -> i64 {
+        place.0 >> self.bits
+    }
+
+    fn key(self, place: Place) -> [u8; KEY] {
+        ((place.0 & ((1 << self.bits) - 1)) as u16).to_le_bytes()
+    }
+
+    fn place(self, block: i64, entry: &[u8]) -> Place {
+        let key = entry.first_chunk::<KEY>().copied().unwrap_or_default();
+        Place(block << self.bits | i64::from(u16::from_le_bytes(key)))
+    }
+
+    /// How many bytes an entry has, its key included.
+    fn step(self, model: KnownModel) -> usize {
+        KEY + (self.width)(model)
+    }
+
+    fn read(self, database: &Connection, number: i64) -> Result<Option<Block>, StoreError> {
+        let sql = format!(
+            "SELECT b.model, m.dimension, b.entries FROM {} b JOIN search_models m ON m.no = b.model WHERE b.block = ?1",
+            self.table
+        );
+        let read = |row: &Row<'_>| {
+            let model = KnownModel::new(row.get(0)?, row.get(1)?);
+            Ok(Block { shelf: self, number, model, entries: row.get(2)? })
+        };
+        Ok(database.prepare_cached(&sql)?.query_row([number], read).optional()?)
+    }
+
+    fn remove(self, transaction: &Connection, place: Place) -> Result<(), StoreError> {
+        let Some(mut block) = self.read(transaction, self.block(place))? else { return Ok(()) };
+        let Ok(at) = block.find(place) else { return Ok(()) };
+        block.entries.drain(at);
+        block.write(transaction)
+    }
+
+    /// Puts in what belongs to places, which come in their order.
+    fn put(
+        self,
+        transaction: &Connection,
+        model: KnownModel,
+        items: &[(Place, impl AsRef<[u8]>)],
+    ) -> Result<(), StoreError> {
+        for neighbours in items.chunk_by(|(a, _), (b, _)| self.block(*a) == self.block(*b)) {
+            let number = self.block(neighbours[0].0);
+            let known = self.read(transaction, number)?.filter(|block| block.model == model);
+            let mut block = known.unwrap_or(Block { shelf: self, number, model, entries: Vec::new() });
+            for (place, item) in neighbours {
+                let at = block.find(*place).unwrap_or_else(|at| at..at);
+                block.entries.splice(at, self.key(*place).into_iter().chain(item.as_ref().iter().copied()));
+            }
+            block.write(transaction)?;
+        }
+        Ok(())
+    }
+
+    /// Shows every entry of a model in a range to `look`, in some order, and no more than `most`.
+    fn each(
+        self,
+        database: &Connection,
+        model: KnownModel,
+        range: Range,
+        order: Order,
+        most: usize,
+        mut look: impl FnMut(Place, &[u8]),
+    ) -> Result<(), StoreError> {
+        // Not mapped into memory: that was slower, because every page of it has to be found and let go again for each question.
+        let sql = format!(
+            "SELECT block, entries FROM {} WHERE block BETWEEN ?1 AND ?2 AND model = ?3 ORDER BY block {}",
+            self.table,
+            if order == Order::NewestFirst { "DESC" } else { "" }
+        );
+        let mut statement = database.prepare_cached(&sql)?;
+        let mut rows = statement.query([self.block(range.from), self.block(range.to), model.number])?;
+        let mut left = most;
+        while left > 0
+            && let Some(row) = rows.next()?
+        {
+            let block = row.get(0)?;
+            let entries = row.get_ref(1)?.as_blob().unwrap_or_default().chunks_exact(self.step(model));
+            let mut show = |entry: &[u8]| {
+                let place = self.place(block, entry);
+                if left > 0 && (range.from..=range.to).contains(&place) {
+                    look(place, &entry[KEY..]);
+                    left -= 1;
+                }
+            };
+            match order {
+                Order::OldestFirst => entries.for_each(&mut show),
+                Order::NewestFirst => entries.rev().for_each(&mut show),
+            }
+        }
+        Ok(())
+    }
 }
 
-const BLOCK_SHIFT: u32 = 7;
-
-/// The vectors that share a row.
+/// What neighbours have, in the order of their places.
 struct Block {
+    shelf: Shelf,
     number: i64,
     model: KnownModel,
-    bytes: Vec<u8>,
+    entries: Vec<u8>,
 }
 
 impl Block {
-    fn read(database: &Connection, number: i64) -> Result<Option<Self>, StoreError> {
-        let sql = "SELECT v.model, m.dimension, v.vectors FROM search_vectors v JOIN search_models m ON m.no = v.model
-                   WHERE v.block = ?1";
-        let read = |row: &Row<'_>| {
-            let model = KnownModel { number: row.get(0)?, width: width(row.get(1)?) };
-            Ok(Self { number, model, bytes: row.get(2)? })
-        };
-        Ok(database.prepare_cached(sql)?.query_row([number], read).optional()?)
-    }
-
-    /// Where in it a vector is, or else where it belongs.
-    fn find(&self, which: u8) -> Result<std::ops::Range<usize>, usize> {
-        let step = self.model.width + 1;
-        let before = self.bytes.chunks_exact(step).take_while(|entry| entry[0] < which).count() * step;
-        if self.bytes.len() >= before + step && self.bytes[before] == which {
-            Ok(before..before + step)
-        } else {
-            Err(before)
+    /// Where in it the entry of a place is, or else where it belongs.
+    fn find(&self, place: Place) -> Result<std::ops::Range<usize>, usize> {
+        let step = self.shelf.step(self.model);
+        let places = self.entries.chunks_exact(step).map(|entry| self.shelf.place(self.number, entry));
+        let before = places.take_while(|other| *other < place).count() * step;
+        match self.entries.get(before..before + step) {
+            Some(entry) if self.shelf.place(self.number, entry) == place => Ok(before..before + step),
+            _ => Err(before),
         }
     }
 
     fn write(&self, transaction: &Connection) -> Result<(), StoreError> {
-        if self.bytes.is_empty() {
-            transaction
-                .prepare_cached("DELETE FROM search_vectors WHERE block = ?1")?
-                .execute([self.number])?;
+        let table = self.shelf.table;
+        if self.entries.is_empty() {
+            let sql = format!("DELETE FROM {table} WHERE block = ?1");
+            transaction.prepare_cached(&sql)?.execute([self.number])?;
             return Ok(());
         }
-        let signs: Vec<u8> =
-            self.bytes.chunks_exact(self.model.width + 1).flat_map(|entry| signs(&entry[1..])).collect();
-        let sql = "INSERT INTO search_vectors (block, model, signs, vectors) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (block)
-                   DO UPDATE SET model = excluded.model, signs = excluded.signs, vectors = excluded.vectors";
-        transaction.prepare_cached(sql)?.execute(params![
-            self.number,
-            self.model.number,
-            signs,
-            self.bytes
-        ])?;
+        let sql = format!(
+            "INSERT INTO {table} (block, model, entries) VALUES (?1, ?2, ?3)
+             ON CONFLICT (block) DO UPDATE SET model = excluded.model, entries = excluded.entries"
+        );
+        transaction.prepare_cached(&sql)?.execute(params![self.number, self.model.number, self.entries])?;
         Ok(())
     }
 }
 
 /// The vector at a place.
 pub fn at(database: &Connection, model: KnownModel, place: Place) -> Result<Option<Vec<u8>>, StoreError> {
-    let (number, which) = seat(place);
-    let block = Block::read(database, number)?.filter(|block| block.model == model);
-    Ok(block.and_then(|block| block.find(which).ok().map(|at| block.bytes[at.start + 1..at.end].to_vec())))
+    let mut vector = None;
+    let only = Range { from: place, to: place };
+    VECTORS.each(database, model, only, Order::OldestFirst, 1, |_, found| vector = Some(found.to_vec()))?;
+    Ok(vector)
 }
 
 /// Whether a place has a vector, of whatever model.
 pub fn is_at(database: &Connection, place: Place) -> Result<bool, StoreError> {
-    let (number, which) = seat(place);
-    Ok(Block::read(database, number)?.is_some_and(|block| block.find(which).is_ok()))
+    Ok(VECTORS.read(database, VECTORS.block(place))?.is_some_and(|block| block.find(place).is_ok()))
 }
 
 /// Removes the vector at a place, if there is one.
 pub fn remove(transaction: &Connection, place: Place) -> Result<(), StoreError> {
-    let (number, which) = seat(place);
-    let Some(mut block) = Block::read(transaction, number)? else { return Ok(()) };
-    let Ok(at) = block.find(which) else { return Ok(()) };
-    block.bytes.drain(at);
-    block.write(transaction)
+    VECTORS.remove(transaction, place)?;
+    SIGNS.remove(transaction, place)
 }
 
 /// Puts vectors at their places, instead of those that may be there. Those of other models beside them go: they are of no use any
@@ -112,18 +207,9 @@ pub(super) fn put(
     mut vectors: Vec<(Place, &[u8])>,
 ) -> Result<(), StoreError> {
     vectors.sort_by_key(|(place, _)| *place);
-    for neighbours in vectors.chunk_by(|(a, _), (b, _)| seat(*a).0 == seat(*b).0) {
-        let number = seat(neighbours[0].0).0;
-        let known = Block::read(transaction, number)?.filter(|block| block.model == model);
-        let mut block = known.unwrap_or(Block { number, model, bytes: Vec::new() });
-        for (place, vector) in neighbours {
-            let (_, which) = seat(*place);
-            let at = block.find(which).unwrap_or_else(|at| at..at);
-            block.bytes.splice(at, std::iter::once(which).chain(vector.iter().copied()));
-        }
-        block.write(transaction)?;
-    }
-    Ok(())
+    let signs: Vec<_> = vectors.iter().map(|(place, vector)| (*place, signs(vector))).collect();
+    VECTORS.put(transaction, model, &vectors)?;
+    SIGNS.put(transaction, model, &signs)
 }
 
 /// The vector of a session's last summary that has one.
@@ -169,39 +255,19 @@ pub fn for_some(
     range: Range,
     order: Order,
     most: usize,
-    mut look: impl FnMut(Place, &[u8]),
+    look: impl FnMut(Place, &[u8]),
 ) -> Result<(), StoreError> {
-    // Not mapped into memory: that was slower, because every page of it has to be found and let go again for each question.
-    let sql = match order {
-        Order::OldestFirst => {
-            "SELECT block, vectors FROM search_vectors WHERE block BETWEEN ?1 AND ?2 AND model = ?3 ORDER BY block"
-        }
-        Order::NewestFirst => {
-            "SELECT block, vectors FROM search_vectors WHERE block BETWEEN ?1 AND ?2 AND model = ?3 ORDER BY block DESC"
-        }
-    };
-    let mut statement = database.prepare_cached(sql)?;
-    let (first, last) = (seat(range.from).0, seat(range.to).0);
-    let mut rows = statement.query([first, last, model.number])?;
-    let mut left = most;
-    while left > 0
-        && let Some(row) = rows.next()?
-    {
-        let first = row.get::<_, i64>(0)? << BLOCK_SHIFT;
-        let entries = row.get_ref(1)?.as_blob().unwrap_or_default().chunks_exact(model.width + 1);
-        let mut show = |entry: &[u8]| {
-            let place = Place(first | i64::from(entry[0]));
-            if left > 0 && (range.from..=range.to).contains(&place) {
-                look(place, &entry[1..]);
-                left -= 1;
-            }
-        };
-        match order {
-            Order::OldestFirst => entries.for_each(&mut show),
-            Order::NewestFirst => entries.rev().for_each(&mut show),
-        }
-    }
-    Ok(())
+    VECTORS.each(database, model, range, order, most, look)
+}
+
+/// Shows the signs of every vector of a model in a range to `look`, in the order of places.
+pub fn for_each_signs(
+    database: &Connection,
+    model: KnownModel,
+    range: Range,
+    look: impl FnMut(Place, &[u8]),
+) -> Result<(), StoreError> {
+    SIGNS.each(database, model, range, Order::OldestFirst, usize::MAX, look)
 }
 
 /// The signs of a vector's numbers: a bit for each, set where it is negative.
@@ -211,50 +277,6 @@ pub fn signs(vector: &[u8]) -> Vec<u8> {
         eight.iter().rev().fold(0, |byte, number| byte << 1 | u8::from(*number > i8::MAX as u8))
     };
     numbers.chunks(8).map(byte).collect()
-}
-
-/// Shows the signs of every block of vectors that a range touches to `look`: one vector's after the other's.
-pub fn for_each_signs(
-    database: &Connection,
-    model: KnownModel,
-    range: Range,
-    mut look: impl FnMut(i64, &[u8]),
-) -> Result<(), StoreError> {
-    let sql =
-        "SELECT block, signs FROM search_vectors WHERE block BETWEEN ?1 AND ?2 AND model = ?3 ORDER BY block";
-    let mut statement = database.prepare_cached(sql)?;
-    let mut rows = statement.query([seat(range.from).0, seat(range.to).0, model.number])?;
-    while let Some(row) = rows.next()? {
-        look(row.get(0)?, row.get_ref(1)?.as_blob().unwrap_or_default());
-    }
-    Ok(())
-}
-
-/// Shows single vectors to `look`: each by its block and how many are before it there. Where somebody wrote meanwhile, it may be
-/// the one beside it, or none; each comes with its own place.
-pub fn for_those(
-    database: &Connection,
-    model: KnownModel,
-    those: &[(i64, usize)],
-    mut look: impl FnMut(Place, &[u8]),
-) -> Result<(), StoreError> {
-    let mut entry = vec![0; model.width + 1];
-    let mut open: Option<Blob<'_>> = None;
-    for block in those.chunk_by(|a, b| a.0 == b.0) {
-        let number = block[0].0;
-        let opened = match open.take() {
-            Some(mut blob) => blob.reopen(number).map(|()| blob),
-            None => database.blob_open("main", "search_vectors", "vectors", number, true),
-        };
-        let Ok(blob) = opened else { continue };
-        for (_, before) in block {
-            if blob.read_at_exact(&mut entry, before * (model.width + 1)).is_ok() {
-                look(Place(number << BLOCK_SHIFT | i64::from(entry[0])), &entry[1..]);
-            }
-        }
-        open = Some(blob);
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -316,21 +338,16 @@ mod tests {
         assert_eq!(ids(observations, Order::NewestFirst, 3), [130, 128, 127]);
         assert_eq!(ids(Range::ids(3, Kind::Observation, 2, 128), Order::OldestFirst, 10), [5, 127, 128]);
         assert_eq!(ids(Range::ALL, Order::OldestFirst, 10), [1, 5, 127, 128, 130, 5]);
-        let rows = |database: &Connection| -> i64 {
-            database.query_row("SELECT count(*) FROM search_vectors", [], |row| row.get(0)).unwrap()
+        let rows = |table: &str| -> i64 {
+            let sql = format!("SELECT count(*) FROM {table}");
+            database.query_row(&sql, [], |row| row.get(0)).unwrap()
         };
-        assert_eq!((rows(&database), crate::store::vectors::coverage(&database).unwrap().0), (3, 6));
-        let mut blocks = Vec::new();
-        for_each_signs(&database, one, observations, |block, signs| blocks.push((block, signs.to_vec())))
-            .unwrap();
-        assert_eq!(blocks.len(), 2);
-        // 127 is positive, 128 and 130 are not.
-        assert_eq!((&blocks[0].1[..], &blocks[1].1[..]), (&[0, 0, 0][..], &[1, 1][..]));
-        let (first, second) = (blocks[0].0, blocks[1].0);
-        let mut seen = Vec::new();
-        let those = [(first, 0), (first, 2), (first, 3), (first - 1, 0), (second, 1), (second, 9)];
-        for_those(&database, one, &those, |place, vector| seen.push((place.id(), vector[4]))).unwrap();
-        assert_eq!(seen, [(1, 1), (127, 127), (130, 130)]);
+        assert_eq!((rows("search_vectors"), rows("search_signs")), (4, 2));
+        assert_eq!(crate::store::vectors::coverage(&database).unwrap().0, 6);
+        let mut negative = Vec::new();
+        let mut look = |place: Place, signs: &[u8]| negative.push((place.id(), signs == [1]));
+        for_each_signs(&database, one, Range::ids(3, Kind::Observation, 2, 200), &mut look).unwrap();
+        assert_eq!(negative, [(5, false), (127, false), (128, true), (130, true)]);
         remove(&database, place(5)).unwrap();
         remove(&database, place(6)).unwrap();
         assert!(!is_at(&database, place(5)).unwrap() && is_at(&database, place(1)).unwrap());
@@ -338,14 +355,10 @@ mod tests {
         for id in [128, 130] {
             remove(&database, place(id)).unwrap();
         }
-        assert_eq!(rows(&database), 2, "no empty row is left");
+        assert_eq!(rows("search_vectors"), 3, "no empty row is left");
         let two = model(&database, "two").unwrap().unwrap();
         put(&database, two, vec![(place(2), &[0, 0, 0, 0, 2, 7, 7])]).unwrap();
-        assert_eq!(
-            ids(observations, Order::OldestFirst, 10),
-            Vec::<i64>::new(),
-            "of no use beside another model"
-        );
+        assert_eq!(ids(observations, Order::OldestFirst, 10), [127], "beside another model one is of no use");
         assert_eq!(all(&database, two, observations, Order::OldestFirst, 10).len(), 1);
     }
 }
