@@ -15,7 +15,7 @@ use crate::store::search::{Place, Range};
 use crate::store::vectors::{self, KnownModel};
 
 /// Of more rows than this, only those are compared whose signs are promising.
-const EXACT: f64 = 200_000.0;
+const EXACT: f64 = 50_000.0;
 /// So many of each half. The signs of a thousand times fewer rows than there are hold nearly all of the best (docs/benchmarks.md).
 const PROMISING: usize = 2_000;
 
