@@ -171,11 +171,12 @@ fn compare_promising(
         })?;
     }
     let mut known = Vec::new();
-    for (_, place) in nearest.in_order() {
-        let vector = vectors::at(database, model, place)?;
-        known
-            .extend(vector.and_then(|blob| meaning.vector.likeness(&blob)).map(|likeness| (place, likeness)));
-    }
+    let mut places: Vec<Place> = nearest.in_order().into_iter().map(|(_, place)| place).collect();
+    // In the order in which they lie in the file.
+    places.sort_unstable();
+    vectors::for_those(database, model, &places, |place, blob| {
+        known.extend(meaning.vector.likeness(blob).map(|likeness| (place, likeness)));
+    })?;
     Ok(Likenesses { others: Some(meaning.clone()), ..known.into_iter().collect() })
 }
 

@@ -8,7 +8,9 @@ use super::StoreError;
 use super::index;
 use super::search::{Kind, Place};
 
-pub use blocks::{KnownModel, Order, at, for_each, for_each_signs, for_some, model, of_session, signs};
+pub use blocks::{
+    KnownModel, Order, at, for_each, for_each_signs, for_some, for_those, model, of_session, signs,
+};
 pub(super) use blocks::{is_at, remove};
 
 /// The kinds that have vectors. Prompts are echoed by the summaries of their turns.

@@ -183,9 +183,29 @@ impl Block {
 /// The vector at a place.
 pub fn at(database: &Connection, model: KnownModel, place: Place) -> Result<Option<Vec<u8>>, StoreError> {
     let mut vector = None;
-    let only = Range { from: place, to: place };
-    VECTORS.each(database, model, only, Order::OldestFirst, 1, |_, found| vector = Some(found.to_vec()))?;
+    for_those(database, model, &[place], |_, found| vector = Some(found.to_vec()))?;
     Ok(vector)
+}
+
+/// Shows the vectors at some places to `look`, those that are there.
+pub fn for_those(
+    database: &Connection,
+    model: KnownModel,
+    places: &[Place],
+    mut look: impl FnMut(Place, &[u8]),
+) -> Result<(), StoreError> {
+    let sql = "SELECT entries FROM search_vectors WHERE block = ?1 AND model = ?2";
+    let mut statement = database.prepare_cached(sql)?;
+    for place in places {
+        let mut rows = statement.query([VECTORS.block(*place), model.number])?;
+        let Some(row) = rows.next()? else { continue };
+        let entries = row.get_ref(0)?.as_blob().unwrap_or_default();
+        let key = VECTORS.key(*place);
+        if let Some(entry) = entries.chunks_exact(VECTORS.step(model)).find(|entry| entry.starts_with(&key)) {
+            look(*place, &entry[KEY..]);
+        }
+    }
+    Ok(())
 }
 
 /// Whether a place has a vector, of whatever model.
