@@ -117,7 +117,7 @@ fn main() -> ExitCode {
             let by_meaning = Settings { meaning_weight: 1.0, ..config.search.clone() };
             measure("semantic", &database, &set, Some(&model), &by_meaning, &mut measured);
             measure("fused", &database, &set, Some(&model), &config.search, &mut measured);
-            compare_signs(&database, &set, &model);
+            compare_outlines(&database, &set, &model);
         }
         Err(reason) => println!("without a model, by words alone: {reason}\n"),
     }
@@ -274,35 +274,34 @@ fn measure(
     }
 }
 
-/// Of very many rows only those are compared whose signs are near. How many of the most alike are among them?
-fn compare_signs(database: &Connection, set: &Set, model: &MiniLm) {
+/// Of very many rows only those are compared whose outlines are near. How many of the most alike are among them?
+fn compare_outlines(database: &Connection, set: &Set, model: &MiniLm) {
     const BEST: usize = 10;
     let known = vectors::model(database, meaning::NAME).unwrap().unwrap();
     let mut all = Vec::new();
-    vectors::for_each(database, known, Range::ALL, |_, blob| all.push((blob.to_vec(), vectors::signs(blob))))
-        .unwrap();
-    let mut apart_of_best: Vec<usize> = Vec::new();
+    vectors::for_each(database, known, Range::ALL, |_, blob| {
+        all.push((blob.to_vec(), vectors::outline(blob)))
+    })
+    .unwrap();
+    let mut nearer: Vec<usize> = Vec::new();
     for (_, question) in &set.questions {
         let Some(asked) = meaning::of_query(&question.q, model).unwrap() else { continue };
-        let signs = asked.vector.signs();
-        let mut rows: Vec<(f32, u16)> = all
+        let beside = asked.vector.beside_outlines();
+        let mut rows: Vec<(f32, i32)> = all
             .iter()
-            .map(|(blob, stored)| (asked.vector.likeness(blob).unwrap_or_default(), signs.apart(stored)))
+            .map(|(blob, stored)| (asked.vector.likeness(blob).unwrap_or_default(), beside.nearness(stored)))
             .collect();
         rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-        for (_, apart) in &rows[..BEST.min(rows.len())] {
-            apart_of_best.push(rows.iter().filter(|(_, other)| other < apart).count());
+        for (_, nearness) in &rows[..BEST.min(rows.len())] {
+            nearer.push(rows.iter().filter(|(_, other)| other > nearness).count());
         }
     }
-    println!("Where the {BEST} most alike documents stand by their signs alone:\n");
+    println!("Where the {BEST} most alike documents stand by their outlines alone:\n");
     println!("| among the nearest | of {} | share |\n| --- | --- | --- |", all.len());
     for percent in [0.2, 0.4, 1.0, 4.0] {
         let nearest = (all.len() as f64 * percent / 100.0).ceil() as usize;
-        let among = apart_of_best.iter().filter(|before| **before < nearest).count();
-        println!(
-            "| {percent} % | {nearest} | {:.2} % |",
-            100.0 * among as f64 / apart_of_best.len().max(1) as f64
-        );
+        let among = nearer.iter().filter(|before| **before < nearest).count();
+        println!("| {percent} % | {nearest} | {:.2} % |", 100.0 * among as f64 / nearer.len().max(1) as f64);
     }
     println!();
 }

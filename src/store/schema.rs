@@ -19,7 +19,7 @@ const MIGRATIONS: [&str; 6] = [
     include_str!("migrations/0003_vectors.sql"),
     include_str!("migrations/0004_learning.sql"),
     include_str!("migrations/0005_quicker_search.sql"),
-    include_str!("migrations/0006_signs.sql"),
+    include_str!("migrations/0006_outlines.sql"),
 ];
 
 /// The version that this program writes and understands.
@@ -148,10 +148,10 @@ mod tests {
                 "search_index_docsize",
                 "search_index_idx",
                 "search_models",
+                "search_outlines",
                 "search_pending",
                 "search_progress",
                 "search_projects",
-                "search_signs",
                 "search_stale",
                 "search_vectors",
                 "search_words",

@@ -9,7 +9,7 @@ use super::index;
 use super::search::{Kind, Place};
 
 pub use blocks::{
-    KnownModel, Order, at, for_each, for_each_signs, for_some, for_those, model, of_session, signs,
+    KnownModel, Order, at, for_each, for_each_outline, for_some, for_those, model, of_session, outline,
 };
 pub(super) use blocks::{is_at, remove};
 
@@ -100,7 +100,7 @@ fn place_of(database: &Connection, kind: Kind, id: i64) -> Result<Option<Place>,
 pub fn forget_all(database: &mut Connection) -> Result<(), StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(
-        "DELETE FROM search_vectors; DELETE FROM search_signs; DELETE FROM search_models; DELETE FROM search_stale;
+        "DELETE FROM search_vectors; DELETE FROM search_outlines; DELETE FROM search_models; DELETE FROM search_stale;
          DELETE FROM search_progress WHERE what LIKE 'vectors %';",
     )?;
     Ok(transaction.commit()?)
@@ -108,8 +108,8 @@ pub fn forget_all(database: &mut Connection) -> Result<(), StoreError> {
 
 /// How many rows have a vector, and how many should.
 pub fn coverage(database: &Connection) -> Result<(i64, i64), StoreError> {
-    let sql = "SELECT (SELECT coalesce(sum(length(s.entries) / (2 + (m.dimension + 7) / 8)), 0)
-                FROM search_signs s JOIN search_models m ON m.no = s.model),
+    let sql = "SELECT (SELECT coalesce(sum(length(o.entries) / (2 + (m.dimension + 3) / 4)), 0)
+                FROM search_outlines o JOIN search_models m ON m.no = o.model),
                (SELECT count(*) FROM observations WHERE deleted_at IS NULL) + (SELECT count(*) FROM session_summaries)";
     Ok(database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?)
 }

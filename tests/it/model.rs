@@ -117,7 +117,7 @@ fn with_the_real_model_search_finds_what_shares_no_word() {
     assert!(status.stdout.contains("3 of 3 memories"), "{status:?}");
     assert_eq!(cli(&sandbox, &["model", "remove"]).code, Some(0));
     assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM search_vectors"), 0);
-    assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM search_signs"), 0);
+    assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM search_outlines"), 0);
     assert!(!sandbox.data().join("models/all-minilm-l6-v2-int8.onnx").exists());
 }
 

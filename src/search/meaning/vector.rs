@@ -2,8 +2,6 @@
 
 use rten_simd::{Isa, SimdOp};
 
-use crate::store::vectors::signs;
-
 /// A direction, one byte for each dimension, and its length in those units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vector {
@@ -37,9 +35,16 @@ impl Vector {
         blob
     }
 
-    /// The signs of its numbers.
-    pub fn signs(&self) -> Signs {
-        Signs(signs(&self.to_blob()))
+    /// The same, to compare outlines with.
+    pub fn beside_outlines(&self) -> Beside {
+        let length = self.bytes.len().div_ceil(4);
+        let numbers = |quarter: usize| {
+            let mut numbers: Vec<i8> =
+                self.bytes.iter().skip(quarter * length).take(length).copied().collect();
+            numbers.resize(length, 0);
+            numbers
+        };
+        Beside { quarters: [numbers(0), numbers(1), numbers(2), numbers(3)] }
     }
 
     /// How alike a stored direction is: 1 the same, 0 nothing in common. Nothing if it is not one of ours.
@@ -51,28 +56,43 @@ impl Vector {
     }
 }
 
-/// The signs of a direction's numbers: where most are the same, the directions are near.
+/// A direction to compare outlines with: its numbers in the order in which outlines have them.
 #[derive(Debug)]
-pub struct Signs(Vec<u8>);
+pub struct Beside {
+    /// Four of the same length, and together as many as a vector has.
+    quarters: [Vec<i8>; 4],
+}
 
-impl Signs {
-    /// How many of stored ones differ.
-    pub fn apart(&self, stored: &[u8]) -> u16 {
-        Apart { ours: &self.0, stored }.dispatch()
+impl Beside {
+    /// How near a stored outline seems, in units of its own: more is nearer.
+    pub fn nearness(&self, outline: &[u8]) -> i32 {
+        Nearness { quarters: &self.quarters, outline }.dispatch()
     }
 }
 
-struct Apart<'a> {
-    ours: &'a [u8],
-    stored: &'a [u8],
+struct Nearness<'a> {
+    quarters: &'a [Vec<i8>; 4],
+    outline: &'a [u8],
 }
 
-impl SimdOp for Apart<'_> {
-    type Output = u16;
+impl SimdOp for Nearness<'_> {
+    type Output = i32;
 
     #[inline(always)]
-    fn eval<I: Isa>(self, _: I) -> u16 {
-        self.ours.iter().zip(self.stored).map(|(a, b)| (a ^ b).count_ones() as u16).sum()
+    fn eval<I: Isa>(self, _: I) -> i32 {
+        let [first, second, third, fourth] = self.quarters;
+        let mut sum = 0;
+        for ((((byte, a), b), c), d) in self.outline.iter().zip(first).zip(second).zip(third).zip(fourth) {
+            // 0 to 3 stand for -3, -1, 1 and 3; four products fit into two bytes.
+            let step = |bits: u8| i16::from(bits & 3) * 2 - 3;
+            sum += i32::from(
+                i16::from(*a) * step(*byte)
+                    + i16::from(*b) * step(*byte >> 2)
+                    + i16::from(*c) * step(*byte >> 4)
+                    + i16::from(*d) * step(*byte >> 6),
+            );
+        }
+        sum
     }
 }
 
@@ -118,11 +138,17 @@ mod tests {
     }
 
     #[test]
-    fn signs_differ_where_numbers_do() {
-        let vector = Vector::new(&[1.0, -2.0, 3.0, -4.0, 5.0, -6.0, 7.0, -8.0, 9.0]);
-        let other = Vector::new(&[1.0, 2.0, 3.0, -4.0, 5.0, -6.0, 7.0, -8.0, -9.0]);
-        assert_eq!(vector.signs().apart(&signs(&vector.to_blob())), 0);
-        assert_eq!(vector.signs().apart(&signs(&other.to_blob())), 2);
+    fn outlines_tell_what_is_near() {
+        use crate::store::vectors::outline;
+        let wave = |step: f32| -> Vec<f32> { (0..385).map(|at| (at as f32 * step).sin()).collect() };
+        let asked = Vector::new(&wave(0.1)).beside_outlines();
+        let nearness = |step: f32| asked.nearness(&outline(&Vector::new(&wave(step)).to_blob()));
+        assert!(nearness(0.1) > nearness(0.101) && nearness(0.101) > nearness(0.105));
+        assert!(nearness(0.105) > nearness(0.2).abs());
+        // By hand: far above zero, and a little below it.
+        let beside = Vector::new(&[127.0, 10.0]).beside_outlines();
+        assert_eq!(beside.nearness(&outline(&[0, 0, 0, 0, 9, 0xFF])), 127 * 3 - 10);
+        assert_eq!(beside.nearness(&[]), 0, "not one of ours");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How vectors and their signs are stored and read: those of neighbours share a row.
+//! How vectors and their outlines are stored and read: those of neighbours share a row.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -30,7 +30,7 @@ pub fn model(database: &Connection, name: &str) -> Result<Option<KnownModel>, St
     Ok(database.prepare_cached(sql)?.query_row([name], read).optional()?)
 }
 
-/// A table whose rows are blocks of what neighbours have (migrations/0006_signs.sql).
+/// A table whose rows are blocks of what neighbours have (migrations/0006_outlines.sql).
 #[derive(Clone, Copy)]
 struct Shelf {
     table: &'static str,
@@ -41,7 +41,8 @@ struct Shelf {
 }
 
 const VECTORS: Shelf = Shelf { table: "search_vectors", bits: 3, width: KnownModel::width };
-const SIGNS: Shelf = Shelf { table: "search_signs", bits: 9, width: |model| model.dimension.div_ceil(8) };
+const OUTLINES: Shelf =
+    Shelf { table: "search_outlines", bits: 9, width: |model| model.dimension.div_ceil(4) };
 
 /// The bytes before an entry, which tell whose it is.
 const KEY: usize = 2;
@@ -216,7 +217,7 @@ pub fn is_at(database: &Connection, place: Place) -> Result<bool, StoreError> {
 /// Removes the vector at a place, if there is one.
 pub fn remove(transaction: &Connection, place: Place) -> Result<(), StoreError> {
     VECTORS.remove(transaction, place)?;
-    SIGNS.remove(transaction, place)
+    OUTLINES.remove(transaction, place)
 }
 
 /// Puts vectors at their places, instead of those that may be there. Those of other models beside them go: they are of no use any
@@ -227,9 +228,9 @@ pub(super) fn put(
     mut vectors: Vec<(Place, &[u8])>,
 ) -> Result<(), StoreError> {
     vectors.sort_by_key(|(place, _)| *place);
-    let signs: Vec<_> = vectors.iter().map(|(place, vector)| (*place, signs(vector))).collect();
+    let outlines: Vec<_> = vectors.iter().map(|(place, vector)| (*place, outline(vector))).collect();
     VECTORS.put(transaction, model, &vectors)?;
-    SIGNS.put(transaction, model, &signs)
+    OUTLINES.put(transaction, model, &outlines)
 }
 
 /// The vector of a session's last summary that has one.
@@ -280,23 +281,35 @@ pub fn for_some(
     VECTORS.each(database, model, range, order, most, look)
 }
 
-/// Shows the signs of every vector of a model in a range to `look`, in the order of places.
-pub fn for_each_signs(
+/// Shows the outline of every vector of a model in a range to `look`, in the order of places.
+pub fn for_each_outline(
     database: &Connection,
     model: KnownModel,
     range: Range,
     look: impl FnMut(Place, &[u8]),
 ) -> Result<(), StoreError> {
-    SIGNS.each(database, model, range, Order::OldestFirst, usize::MAX, look)
+    OUTLINES.each(database, model, range, Order::OldestFirst, usize::MAX, look)
 }
 
-/// The signs of a vector's numbers: a bit for each, set where it is negative.
-pub fn signs(vector: &[u8]) -> Vec<u8> {
+/// The outline of a vector (migrations/0006_outlines.sql).
+pub fn outline(vector: &[u8]) -> Vec<u8> {
     let numbers = vector.get(4..).unwrap_or_default();
-    let byte = |eight: &[u8]| {
-        eight.iter().rev().fold(0, |byte, number| byte << 1 | u8::from(*number > i8::MAX as u8))
-    };
-    numbers.chunks(8).map(byte).collect()
+    let total: u64 = numbers.iter().map(|number| u64::from(number.cast_signed().unsigned_abs())).sum();
+    let mut outline = vec![0; numbers.len().div_ceil(4)];
+    for (at, number) in numbers.iter().enumerate() {
+        let number = number.cast_signed();
+        let is_far = u64::from(number.unsigned_abs()) * numbers.len() as u64 > total;
+        let step = match (number < 0, is_far) {
+            (true, true) => 0,
+            (true, false) => 1,
+            (false, false) => 2,
+            (false, true) => 3,
+        };
+        let quarter = at / outline.len();
+        let byte = at % outline.len();
+        outline[byte] |= step << (2 * quarter);
+    }
+    outline
 }
 
 #[cfg(test)]
@@ -318,15 +331,17 @@ mod tests {
     }
 
     #[test]
-    fn signs_are_a_bit_for_each_number() {
+    fn an_outline_tells_on_which_side_of_zero_a_number_is_and_whether_far() {
         let vector = |numbers: &[i8]| {
             [0xFF; 4]
                 .into_iter()
                 .chain(numbers.iter().map(|number| number.cast_unsigned()))
                 .collect::<Vec<u8>>()
         };
-        assert_eq!(signs(&vector(&[0, -1, 127, -128, 0, 0, 0, 0, -5])), [0b1010, 1]);
-        assert_eq!(signs(&[]), Vec::<u8>::new());
+        // Four numbers to a byte: those at 0, 2, 4 and 6 to the first of two. On average they are 4 far.
+        assert_eq!(outline(&vector(&[-9, -1, -2, 3, 9, 5, 0])), [0b10_11_01_00, 0b11_10_01]);
+        assert_eq!(outline(&vector(&[-128, 127])), [0b10_00]);
+        assert_eq!(outline(&[]), Vec::<u8>::new());
     }
 
     #[test]
@@ -362,11 +377,12 @@ mod tests {
             let sql = format!("SELECT count(*) FROM {table}");
             database.query_row(&sql, [], |row| row.get(0)).unwrap()
         };
-        assert_eq!((rows("search_vectors"), rows("search_signs")), (4, 2));
+        assert_eq!((rows("search_vectors"), rows("search_outlines")), (4, 2));
         assert_eq!(crate::store::vectors::coverage(&database).unwrap().0, 6);
         let mut negative = Vec::new();
-        let mut look = |place: Place, signs: &[u8]| negative.push((place.id(), signs == [1]));
-        for_each_signs(&database, one, Range::ids(3, Kind::Observation, 2, 200), &mut look).unwrap();
+        // The first of two numbers is in the lowest bits, and 128 and 130 are below zero.
+        let mut look = |place: Place, outline: &[u8]| negative.push((place.id(), outline[0] & 2 == 0));
+        for_each_outline(&database, one, Range::ids(3, Kind::Observation, 2, 200), &mut look).unwrap();
         assert_eq!(negative, [(5, false), (127, false), (128, true), (130, true)]);
         remove(&database, place(5)).unwrap();
         remove(&database, place(6)).unwrap();
