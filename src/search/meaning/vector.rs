@@ -38,13 +38,12 @@ impl Vector {
     /// The same, to compare outlines with.
     pub fn beside_outlines(&self) -> Beside {
         let length = self.bytes.len().div_ceil(4);
-        let numbers = |quarter: usize| {
-            let mut numbers: Vec<i8> =
-                self.bytes.iter().skip(quarter * length).take(length).copied().collect();
-            numbers.resize(length, 0);
-            numbers
-        };
-        Beside { quarters: [numbers(0), numbers(1), numbers(2), numbers(3)] }
+        let mut numbers = vec![[[0; LANES]; 4]; length.div_ceil(LANES)];
+        for (at, byte) in self.bytes.iter().enumerate() {
+            let (quarter, place) = (at / length, at % length);
+            numbers[place / LANES][quarter][place % LANES] = i16::from(*byte);
+        }
+        Beside { numbers, sum: self.bytes.iter().map(|byte| i32::from(*byte)).sum() }
     }
 
     /// How alike a stored direction is: 1 the same, 0 nothing in common. Nothing if it is not one of ours.
@@ -56,41 +55,59 @@ impl Vector {
     }
 }
 
-/// A direction to compare outlines with: its numbers in the order in which outlines have them.
+/// A direction to compare outlines with.
 #[derive(Debug)]
 pub struct Beside {
-    /// Four of the same length, and together as many as a vector has.
-    quarters: [Vec<i8>; 4],
+    /// Its numbers, each four times so many beside the bytes of an outline that stand for them.
+    numbers: Vec<[[i16; LANES]; 4]>,
+    /// All of them together.
+    sum: i32,
 }
+
+/// As many bytes of an outline are looked at together.
+const LANES: usize = 16;
+/// So many times the products of a byte's four steps, at their largest, fit into two bytes.
+const FIT: usize = 20;
 
 impl Beside {
     /// How near a stored outline seems, in units of its own: more is nearer.
     pub fn nearness(&self, outline: &[u8]) -> i32 {
-        Nearness { quarters: &self.quarters, outline }.dispatch()
+        // 0 to 3 stand for -3, -1, 1 and 3.
+        2 * Steps { numbers: &self.numbers, outline }.dispatch() - 3 * self.sum
     }
 }
 
-struct Nearness<'a> {
-    quarters: &'a [Vec<i8>; 4],
+/// Numbers times the steps of an outline.
+struct Steps<'a> {
+    numbers: &'a [[[i16; LANES]; 4]],
     outline: &'a [u8],
 }
 
-impl SimdOp for Nearness<'_> {
+impl SimdOp for Steps<'_> {
     type Output = i32;
 
     #[inline(always)]
     fn eval<I: Isa>(self, _: I) -> i32 {
-        let [first, second, third, fourth] = self.quarters;
         let mut sum = 0;
-        for ((((byte, a), b), c), d) in self.outline.iter().zip(first).zip(second).zip(third).zip(fourth) {
-            // 0 to 3 stand for -3, -1, 1 and 3; four products fit into two bytes.
-            let step = |bits: u8| i16::from(bits & 3) * 2 - 3;
-            sum += i32::from(
-                i16::from(*a) * step(*byte)
-                    + i16::from(*b) * step(*byte >> 2)
-                    + i16::from(*c) * step(*byte >> 4)
-                    + i16::from(*d) * step(*byte >> 6),
-            );
+        for (outline, numbers) in self.outline.chunks(FIT * LANES).zip(self.numbers.chunks(FIT)) {
+            let mut lanes = [0_i16; LANES];
+            let mut add = |bytes: &[u8; LANES], [a, b, c, d]: &[[i16; LANES]; 4]| {
+                for at in 0..LANES {
+                    let byte = i16::from(bytes[at]);
+                    lanes[at] += a[at] * (byte & 3)
+                        + b[at] * (byte >> 2 & 3)
+                        + c[at] * (byte >> 4 & 3)
+                        + d[at] * (byte >> 6);
+                }
+            };
+            let (whole, rest) = outline.as_chunks::<LANES>();
+            whole.iter().zip(numbers).for_each(|(bytes, numbers)| add(bytes, numbers));
+            if let Some(numbers) = numbers.get(whole.len()).filter(|_| !rest.is_empty()) {
+                let mut last = [0; LANES];
+                last[..rest.len()].copy_from_slice(rest);
+                add(&last, numbers);
+            }
+            sum += lanes.iter().map(|lane| i32::from(*lane)).sum::<i32>();
         }
         sum
     }
@@ -148,7 +165,9 @@ mod tests {
         // By hand: far above zero, and a little below it.
         let beside = Vector::new(&[127.0, 10.0]).beside_outlines();
         assert_eq!(beside.nearness(&outline(&[0, 0, 0, 0, 9, 0xFF])), 127 * 3 - 10);
-        assert_eq!(beside.nearness(&[]), 0, "not one of ours");
+        // As large as numbers can be, and more of them than any model has.
+        let large = Vector::new(&[1.0; 5_000]);
+        assert_eq!(large.beside_outlines().nearness(&vec![0xFF; 1_250]), 127 * 3 * 5_000);
     }
 
     #[test]
