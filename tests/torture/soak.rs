@@ -124,20 +124,24 @@ fn report(samples: &[Sample], events: u64, scene: &Scene) {
     eprintln!("{}", file.display());
 }
 
-/// The last third against the first, because single samples are noisy, and after the beginning, in which programs get to know
-/// their own code. Time is not judged: the machine has other work, too.
+/// The last third against the first, after the beginning, in which programs get to know their own code. By their medians: single
+/// samples are noisy, and whether the worker once rested, and gave memory back, in one of the thirds is chance. Time is not
+/// judged: the machine has other work, too.
 fn check(samples: &[Sample]) {
     let samples = &samples[samples.len() / 10..];
     let third = samples.len().div_ceil(3);
-    let least = |samples: &[Sample], value: fn(&Sample) -> f64| {
-        samples.iter().map(value).fold(f64::INFINITY, f64::min)
+    let median = |samples: &[Sample], value: fn(&Sample) -> f64| {
+        let mut values: Vec<f64> = samples.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
     };
     let (first, last) = (&samples[..third], &samples[samples.len() - third..]);
-    let size: fn(&Sample) -> f64 = |sample| sample.memory as f64;
-    let (before, after) = (least(first, size), least(last, size));
-    assert!(after < before * 1.25 + 4e6, "the worker's memory grew from {before} to {after}");
+    for value in [|sample: &Sample| sample.memory as f64, |sample: &Sample| sample.own_memory as f64] {
+        let (before, after) = (median(first, value), median(last, value));
+        assert!(after < before * 1.25 + 4e6, "the worker's memory grew from {before} to {after}");
+    }
     let open: fn(&Sample) -> f64 = |sample| sample.descriptors as f64;
-    assert!(least(last, open) <= least(first, open) + 8.0, "descriptors were left open");
+    assert!(median(last, open) <= median(first, open) + 8.0, "descriptors were left open");
     let log = samples.iter().map(|sample| sample.log).max().unwrap_or_default();
     assert!(log < 32 << 20, "the write-ahead log grew to {log} bytes");
 }
