@@ -143,6 +143,7 @@ EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 # business, and would make the same commit other bytes elsewhere.
 .PHONY: dist-build
 dist-build: export RUSTFLAGS := $(RUSTFLAGS) --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo --remap-path-prefix=$(CURDIR)=/claude-mem
+dist-build: export CFLAGS := $(CFLAGS) -ffile-prefix-map=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo
 dist-build: hook
 	@if [ -n "$(MUSL)" ] && [ -n "$(MUSL_CC)" ] && rustup target add $(MUSL) >/dev/null 2>&1 \
 	   && $(CARGO) build --locked --release --target $(MUSL) --bin claude-mem; then \
