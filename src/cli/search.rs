@@ -90,12 +90,11 @@ impl Arguments {
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let parameters = arguments.parameters();
-    Request::from_parameters(&parameters, clock::now()).map_err(Usage)?;
+    let now = clock::now();
+    let mut request = Request::from_parameters(&parameters, now).map_err(Usage)?;
     let query: Vec<String> =
         parameters.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
     let found = ask(home, environment, &format!("/api/search?{}", query.join("&")), |database, config| {
-        let now = clock::now();
-        let mut request = Request::from_parameters(&parameters, now).map_err(anyhow::Error::msg)?;
         request.alike = meaning_of(home, &request.query).map_or(search::Alike::Unknown, search::Alike::To);
         let found = search::search(database, &request, &config.search)?;
         Ok(answer::found(&found, request.offset, now))

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use serde_json::Value;
 
 use super::install::record::{Record, Way};
 use super::install::{launchd, systemd};
@@ -22,8 +23,8 @@ pub fn way(home: &Home) -> Way {
     Record::load(home).service.unwrap_or(Way::Own)
 }
 
-/// Starts it and waits until it answers. Returns its process.
-pub fn start_quietly(home: &Home, environment: &Environment, way: Way) -> anyhow::Result<u64> {
+/// Starts it and waits until it answers. Returns how it is.
+pub fn start_quietly(home: &Home, environment: &Environment, way: Way) -> anyhow::Result<Value> {
     start_program(&guard::own_program()?, home, environment, way)
 }
 
@@ -33,7 +34,7 @@ pub fn start_program(
     home: &Home,
     environment: &Environment,
     way: Way,
-) -> anyhow::Result<u64> {
+) -> anyhow::Result<Value> {
     activation::check_length(&home.socket())?;
     let _ = fs::remove_file(home.stopped());
     match way {
@@ -97,7 +98,8 @@ fn end_worker(home: &Home) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn wait_until_it_answers(home: &Home) -> anyhow::Result<u64> {
+/// How it is, once it has started.
+pub fn wait_until_it_answers(home: &Home) -> anyhow::Result<Value> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let answer = client::get(&home.socket(), "/api/health");
@@ -106,7 +108,7 @@ fn wait_until_it_answers(home: &Home) -> anyhow::Result<u64> {
             Ok(health) if health["reason"] == "starting" && Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(20));
             }
-            Ok(health) => return Ok(health["pid"].as_u64().unwrap_or_default()),
+            Ok(health) => return Ok(health),
             Err(error) if Instant::now() >= deadline => return Err(error),
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }

@@ -38,11 +38,10 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         let style = Style::of_stdout();
         memories.iter().for_each(|memory| print(memory, style));
     }
-    let is_missing = |id: &&String| {
-        let wanted = answer::referred(id);
-        memories.iter().all(|memory| answer::referred(text(memory, "ref")) != wanted)
-    };
-    let missing: Vec<&str> = arguments.ids.iter().filter(is_missing).map(String::as_str).collect();
+    let found: Vec<_> = memories.iter().filter_map(|memory| answer::referred(text(memory, "ref"))).collect();
+    let asked = arguments.ids.iter().zip(&references);
+    let missing: Vec<&str> =
+        asked.filter(|(_, reference)| !found.contains(reference)).map(|(id, _)| id.as_str()).collect();
     if !missing.is_empty() {
         bail!("not there: {}", harmless(&missing.join(", ")));
     }

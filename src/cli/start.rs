@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use serde_json::Value;
 
-use super::{client, service};
+use super::service;
 use crate::config::Environment;
 use crate::paths::Home;
 use crate::worker::lock::Lock;
@@ -34,8 +35,7 @@ pub fn start(home: &Home, environment: &Environment) -> anyhow::Result<ExitCode>
         say!("The service runs already (pid {pid}).");
         return Ok(ExitCode::SUCCESS);
     }
-    let pid = service::start_quietly(home, environment, service::way(home))?;
-    tell_started(home, pid)
+    tell_started(&service::start_quietly(home, environment, service::way(home))?)
 }
 
 pub fn stop(home: &Home, environment: &Environment) -> anyhow::Result<ExitCode> {
@@ -53,14 +53,12 @@ pub fn restart(home: &Home, environment: &Environment) -> anyhow::Result<ExitCod
     home.prepare()?;
     let way = service::way(home);
     service::stop_quietly(home, environment, way)?;
-    let pid = service::start_quietly(home, environment, way)?;
-    tell_started(home, pid)
+    tell_started(&service::start_quietly(home, environment, way)?)
 }
 
 /// It runs; whether it can work is another question.
-fn tell_started(home: &Home, pid: u64) -> anyhow::Result<ExitCode> {
-    say!("The service runs (pid {pid}).");
-    let health = client::get(&home.socket(), "/api/health")?;
+fn tell_started(health: &Value) -> anyhow::Result<ExitCode> {
+    say!("The service runs (pid {}).", health["pid"]);
     if health["status"] != "ok" {
         bail!("it cannot work yet: {}", health["reason"].as_str().unwrap_or("`claude-mem logs` tells why"));
     }

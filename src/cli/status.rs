@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::install::record::Record;
 use super::lines::{self, counted};
 use super::{client, service};
-use crate::config::{Config, Environment};
+use crate::config::{Config, ConfigError, Environment};
 use crate::context::age;
 use crate::llm::{Choice, choose, guard};
 use crate::model::Millis;
@@ -60,14 +60,18 @@ pub fn collect(home: &Home, environment: &Environment) -> Value {
         }
         Err(error) => (Value::Null, None, json!(error.to_string())),
     };
-    let ceiling = Config::load_forgiving(&home.config(), environment).0.cost.max_usd_per_day;
+    let settings = Config::load(&home.config(), environment);
+    let ceiling = match &settings {
+        Ok(config) => config.cost.max_usd_per_day,
+        Err(_) => Config::load_forgiving(&home.config(), environment).0.cost.max_usd_per_day,
+    };
     let bytes = |path: std::path::PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
     json!({
         "service": service,
         "runs": service::way(home).told(),
         "installed": Record::load(home).settings.iter().map(|file| file.path.display().to_string()).collect::<Vec<_>>(),
-        "provider": provider(home, environment),
-        "settings_problem": Config::load(&home.config(), environment).err().map(|error| error.to_string()),
+        "provider": provider(home, environment, settings.as_ref()),
+        "settings_problem": settings.as_ref().err().map(ToString::to_string),
         "memory": memory,
         "database": {
             "path": home.database(), "bytes": bytes(home.database()) + bytes(home.log()), "problem": trouble,
@@ -81,13 +85,13 @@ pub fn collect(home: &Home, environment: &Environment) -> Value {
 }
 
 /// Who compresses, and why. The service's own environment may differ; what it says comes first where it says something.
-pub fn provider(home: &Home, environment: &Environment) -> Value {
-    let config = match Config::load(&home.config(), environment) {
+fn provider(home: &Home, environment: &Environment, settings: Result<&Config, &ConfigError>) -> Value {
+    let config = match settings {
         Ok(config) => config,
         Err(error) => return json!({"name": null, "why": error.to_string(), "usable": false}),
     };
     let program = guard::own_program().unwrap_or_default();
-    match choose(&config, home, environment, &program) {
+    match choose(config, home, environment, &program) {
         Choice::Llm(llm) => json!({"name": llm.name(), "why": "", "usable": true}),
         Choice::Local { why } => json!({"name": "local", "why": why, "usable": true}),
         Choice::Unusable { why } => json!({"name": null, "why": why, "usable": false}),

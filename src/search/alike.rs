@@ -27,7 +27,7 @@ pub struct Likenesses {
     /// In the order of places.
     known: Vec<(Place, f32)>,
     /// What the others are to be compared with, if they were not.
-    others: Option<Meaning>,
+    others: Option<(KnownModel, Meaning)>,
 }
 
 impl FromIterator<(Place, f32)> for Likenesses {
@@ -56,9 +56,8 @@ impl Likenesses {
         if let Ok(at) = self.known.binary_search_by_key(&place, |(place, _)| *place) {
             return Ok(Some(self.known[at].1));
         }
-        let Some(meaning) = &self.others else { return Ok(None) };
-        let Some(model) = vectors::model(database, meaning.model)? else { return Ok(None) };
-        Ok(vectors::at(database, model, place)?.and_then(|blob| meaning.vector.likeness(&blob)))
+        let Some((model, meaning)) = &self.others else { return Ok(None) };
+        Ok(vectors::at(database, *model, place)?.and_then(|blob| meaning.vector.likeness(&blob)))
     }
 
     /// The most alike places, the best first.
@@ -179,7 +178,7 @@ fn compare_promising(
     vectors::for_those(database, model, &places, |place, blob| {
         known.extend(meaning.vector.likeness(blob).map(|likeness| (place, likeness)));
     })?;
-    Ok(Likenesses { others: Some(meaning.clone()), ..known.into_iter().collect() })
+    Ok(Likenesses { others: Some((model, meaning.clone())), ..known.into_iter().collect() })
 }
 
 #[cfg(test)]

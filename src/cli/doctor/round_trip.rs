@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use super::Patient;
 use super::finding::Finding;
 use super::wired::wired_commands;
-use crate::cli::client;
 use crate::cli::install::hooks::unusual_data;
 use crate::cli::install::programs::Programs;
+use crate::cli::{client, service};
 use crate::model::SessionId;
 use crate::spool;
 use crate::store::sessions::{SessionStatus, session_status};
@@ -23,8 +23,6 @@ use crate::wiring::{self, WIRING};
 
 const NAME: &str = "round trip";
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A service that has just been started needs a moment.
-const LITTLE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// One walk.
 struct Walk<'a> {
@@ -39,7 +37,10 @@ struct Walk<'a> {
 }
 
 pub fn check(patient: &Patient<'_>) -> Finding {
-    let health = health(patient);
+    // Whoever answers may still be starting.
+    let answers = client::get(&patient.home.socket(), "/api/health").is_ok();
+    let health =
+        if answers { service::wait_until_it_answers(patient.home).unwrap_or_default() } else { Value::Null };
     if health["status"] != "ok" {
         // Its hooks would start a service that is stopped, or leave their events where nobody takes them.
         let why = "what sessions do is remembered only by a service that is well";
@@ -66,18 +67,6 @@ pub fn check(patient: &Patient<'_>) -> Finding {
             "what sessions do is not remembered, or not told to the next one",
             "see the checks above; claude-mem logs tells what the service did",
         ),
-    }
-}
-
-/// How the service is, once it has started.
-fn health(patient: &Patient<'_>) -> Value {
-    let deadline = Instant::now() + LITTLE_PATIENCE;
-    loop {
-        let health = client::get(&patient.home.socket(), "/api/health").unwrap_or_default();
-        if health["reason"] != "starting" || Instant::now() >= deadline {
-            return health;
-        }
-        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

@@ -20,7 +20,9 @@ pub fn service(patient: &Patient<'_>) -> Finding {
         Ok(health) => health,
         Err(_) if patient.may_fix => {
             return match service::start_quietly(patient.home, patient.environment, way) {
-                Ok(pid) => Finding::fixed(NAME, format!("it did not run; now it does, pid {pid}")),
+                Ok(health) => {
+                    Finding::fixed(NAME, format!("it did not run; now it does, pid {}", health["pid"]))
+                }
                 Err(error) => Finding::bad(NAME, format!("{error:#}"), WHY, "claude-mem logs"),
             };
         }

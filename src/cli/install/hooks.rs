@@ -90,6 +90,11 @@ fn explained(error: FileError, wanted: &[Wanted]) -> anyhow::Error {
     }
 }
 
+/// Whether settings have hooks of ours already.
+fn is_wired(text: &str) -> anyhow::Result<bool> {
+    Ok(settings::commands(text)?.iter().any(|found| wiring::is_ours(&found.command)))
+}
+
 impl Installation<'_> {
     pub(super) fn hooks(&mut self, plan: &Plan, programs: &Programs) -> anyhow::Result<()> {
         let wanted = plan.wanted(&programs.hook, unusual_data(self.home, self.environment));
@@ -102,9 +107,7 @@ impl Installation<'_> {
                 .step("hooks", format!("keep the {} in {file}, which are right for {client}", wanted.len()));
         } else {
             self.report.step("hooks", format!("wire {} events in {file}, for {client}", wanted.len()));
-            let found = settings::commands(&before)?;
-            let is_wired = found.iter().any(|found| wiring::is_ours(&found.command));
-            self.write_hooks(&plan.file, &wanted, !before.is_empty() && !is_wired)?;
+            self.write_hooks(&plan.file, &wanted, !before.is_empty() && !is_wired(&before)?)?;
         }
         self.tell_neighbours(&after, wanted.len());
         Ok(())
@@ -120,7 +123,7 @@ impl Installation<'_> {
             let known = record.wired(file).cloned();
             // A file that has our hooks already is not what was there before us: that backup stays.
             let text = settings_file::read(file)?.unwrap_or_default();
-            let is_wired = settings::commands(&text)?.iter().any(|found| wiring::is_ours(&found.command));
+            let is_wired = is_wired(&text)?;
             let new_backup = (!is_wired).then_some(backup.as_path());
             let replaced =
                 settings_file::replace(file, new_backup, |text| settings::with_hooks(text, wanted))

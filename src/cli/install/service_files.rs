@@ -32,7 +32,7 @@ impl Installation<'_> {
         service::stop_quietly(home, environment, way)?;
         // Not this program, which may lie in a directory that goes: the one that stays.
         match service::start_program(&programs.main, home, environment, way) {
-            Ok(pid) => self.report.step("", format!("started, pid {pid}")),
+            Ok(health) => self.report.step("", format!("started, pid {}", health["pid"])),
             Err(error) => self.report.problem(format!("{error:#}")),
         }
         Ok(())
