@@ -223,6 +223,29 @@ pub fn create_private_dir(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Which file a path leads to. Not given to another one while somebody has the file open.
+#[cfg(feature = "service")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileIdentity {
+    device: u64,
+    inode: u64,
+}
+
+#[cfg(feature = "service")]
+impl FileIdentity {
+    /// The file that is there now.
+    pub fn of(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(|meta| Self::from(&meta))
+    }
+}
+
+#[cfg(feature = "service")]
+impl From<&fs::Metadata> for FileIdentity {
+    fn from(meta: &fs::Metadata) -> Self {
+        Self { device: meta.dev(), inode: meta.ino() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

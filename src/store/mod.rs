@@ -145,6 +145,16 @@ impl StoreError {
         matches!(self, Self::Busy | Self::Full)
     }
 
+    /// What is wrong, without the words that every damage has in common.
+    #[cfg(feature = "service")]
+    pub fn cause(&self) -> String {
+        match self {
+            Self::Corrupt(error) => error.to_string(),
+            Self::Damaged(damage) => damage.clone(),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether the file itself is broken.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Corrupt(_) | Self::Damaged(_))

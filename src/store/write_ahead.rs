@@ -3,14 +3,16 @@
 //!
 //! The format is SQLite's (its documentation: "The Write-Ahead Log", "WAL-mode File Format").
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::StoreError;
-use crate::paths::with_suffix;
+use crate::paths::{FileIdentity, with_suffix};
 
 const LOG_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
@@ -135,16 +137,36 @@ pub fn fault(database: &Path) -> Option<String> {
 
 fn look(database: &Path) -> Option<(Log, String)> {
     // First what readers knew: whoever writes meanwhile makes the log longer.
-    let index = fs::read(with_suffix(database, "-shm")).unwrap_or_default();
+    let index = read_index(with_suffix(database, "-shm")).ok();
     let log = Log::read(&with_suffix(database, "-wal"))?;
-    let fault = log.fault(pages_known(&index, log.salts))?;
+    let fault = log.fault(index.and_then(|index| pages_known(&index, log.salts)))?;
     Some((log, fault))
 }
 
+/// The index of a log begins with two copies of a header, each so long.
+const INDEX_HEADER: usize = 48;
+
+/// The beginning of the index of a log.
+///
+/// Its file stays open: SQLite's locks on it belong to the process, and closing one handle of a file gives up the locks of
+/// all. Another process then takes itself for the first, begins the index anew and cuts it to nothing, and whoever of us still
+/// reads what was there is killed (SIGBUS).
+fn read_index(path: PathBuf) -> std::io::Result<[u8; 2 * INDEX_HEADER]> {
+    static OPEN: Mutex<BTreeMap<PathBuf, (FileIdentity, File)>> = Mutex::new(BTreeMap::new());
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if open.get(&path).is_none_or(|(identity, _)| FileIdentity::of(&path) != Some(*identity)) {
+        // One that is no longer in its place is closed: nobody else can come to open it.
+        let file = File::open(&path)?;
+        open.insert(path.clone(), (FileIdentity::from(&file.metadata()?), file));
+    }
+    let mut index = [0; 2 * INDEX_HEADER];
+    open[&path].1.read_exact_at(&mut index, 0)?;
+    Ok(index)
+}
+
 /// How many pages of this log its index knew to be committed.
-fn pages_known(index: &[u8], salts: [u8; 8]) -> Option<usize> {
-    const COPY: usize = 48;
-    let (first, second) = (index.get(..COPY)?, index.get(COPY..2 * COPY)?);
+fn pages_known(index: &[u8; 2 * INDEX_HEADER], salts: [u8; 8]) -> Option<usize> {
+    let (first, second) = index.split_at(INDEX_HEADER);
     if first != second || first[32..40] != salts {
         return None;
     }
@@ -200,7 +222,7 @@ mod tests {
     use super::*;
 
     /// A database whose rows 1 to `rows` are in its log, a commit each; copied while it is open, as a crash leaves it.
-    fn crashed(scratch: &Path, rows: i64) -> std::path::PathBuf {
+    fn crashed(scratch: &Path, rows: i64) -> PathBuf {
         let (live, file) = (scratch.join("live.db"), scratch.join("crashed.db"));
         let database = Connection::open(&live).unwrap();
         database.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).unwrap();
@@ -276,6 +298,44 @@ mod tests {
         fs::write(with_suffix(&file, "-shm"), index).unwrap();
         assert_eq!(Log::read(&wal).unwrap().commits_behind_the_break(), 1);
         assert_eq!(fault(&file), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_look_at_the_log_gives_up_no_lock_of_connections_that_are_open() {
+        use std::os::unix::fs::MetadataExt;
+
+        let scratch = tempfile::tempdir().unwrap();
+        let file = crashed(scratch.path(), 20);
+        let database = Connection::open(&file).unwrap();
+        let count = |database: &Connection| {
+            database.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        assert_eq!(count(&database), 20);
+        let inode = fs::metadata(with_suffix(&file, "-shm")).unwrap().ino();
+        let locks = || {
+            let locks = fs::read_to_string("/proc/locks").unwrap();
+            locks.lines().filter(|lock| lock.contains(&format!(":{inode} "))).count()
+        };
+        assert_eq!(locks(), 1, "that somebody uses the index");
+        assert_eq!(fault(&file), None);
+        assert_eq!(fault(&file), None);
+        assert_eq!(locks(), 1);
+    }
+
+    #[test]
+    fn another_database_in_the_same_place_is_judged_by_its_own_index() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = crashed(scratch.path(), 20);
+        assert_eq!(fault(&file), None);
+        let elsewhere = tempfile::tempdir().unwrap();
+        let other = crashed(elsewhere.path(), 20);
+        cut(&other, |length| length - 3 * 4120);
+        for suffix in ["", "-wal", "-shm"] {
+            fs::copy(with_suffix(&other, suffix), with_suffix(&file, ".new")).unwrap();
+            fs::rename(with_suffix(&file, ".new"), with_suffix(&file, suffix)).unwrap();
+        }
+        assert!(fault(&file).is_some_and(|fault| fault.starts_with("its log was cut: 3 of ")));
     }
 
     #[test]

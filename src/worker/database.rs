@@ -1,15 +1,14 @@
 //! The database as the asynchronous part sees it: one thread that writes, and readers on borrowed threads. No statement
 //! runs on an asynchronous thread.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
 use super::{clock, durable};
-use crate::paths::Home;
+use crate::paths::{FileIdentity, Home};
 use crate::store::{self, Readers, StoreError, predecessor, recovery};
 
 /// The open database.
@@ -108,9 +107,7 @@ fn make_usable(home: &Home, seems_damaged: bool) -> Result<(), StoreError> {
         return Ok(());
     }
     match recovery::examine(home) {
-        Err(error) if error.is_damage() => {
-            recovery::recover(home, &error.to_string(), clock::now()).map(drop)
-        }
+        Err(error) if error.is_damage() => recovery::recover(home, &error.cause(), clock::now()).map(drop),
         // The tables are whole: then it is the search index, which can be made again.
         Ok(()) => recovery::renew_index(home),
         Err(error) => Err(error),
@@ -120,7 +117,7 @@ fn make_usable(home: &Home, seems_damaged: bool) -> Result<(), StoreError> {
 fn open_or_recover(home: &Home, writer: mpsc::Sender<Job>) -> Result<(Connection, Database), StoreError> {
     match open(home, writer.clone()) {
         Err(error) if error.is_damage() => {
-            recovery::recover(home, &error.to_string(), clock::now())?;
+            recovery::recover(home, &error.cause(), clock::now())?;
             open(home, writer)
         }
         // Its tables were in its log, where the look from outside did not see them.
@@ -164,25 +161,5 @@ impl OpenFile {
     fn check(&self) -> Result<(), StoreError> {
         let is_there = FileIdentity::of(&self.path) == Some(self.identity);
         is_there.then_some(()).ok_or(StoreError::Replaced)
-    }
-}
-
-/// Which file a path leads to. Not given to another one while somebody has the file open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileIdentity {
-    device: u64,
-    inode: u64,
-}
-
-impl FileIdentity {
-    /// The file that is there now.
-    pub fn of(path: &Path) -> Option<Self> {
-        std::fs::metadata(path).ok().map(|meta| Self::from(&meta))
-    }
-}
-
-impl From<&std::fs::Metadata> for FileIdentity {
-    fn from(meta: &std::fs::Metadata) -> Self {
-        Self { device: meta.dev(), inode: meta.ino() }
     }
 }

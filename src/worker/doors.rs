@@ -13,11 +13,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
 use super::activation::{ActivationError, Origin, Sockets, bind_api, bind_nudge};
-use super::database::FileIdentity;
 use super::lock::{Lock, LockError};
 use super::state::Shared;
 use super::{LOOK_AGAIN, http};
-use crate::paths::Home;
+use crate::paths::{FileIdentity, Home};
 
 /// The two sockets, the lock, and those who serve them.
 pub struct Doors {

@@ -5,8 +5,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
-use super::database::FileIdentity;
-use crate::paths::Home;
+use crate::paths::{FileIdentity, Home};
 
 /// Held for a worker's life.
 #[derive(Debug)]

@@ -110,7 +110,7 @@ impl Schedule {
                 Err(error) => Err(error),
             };
             match outcome {
-                Err(error) if error.is_damage() => shared.note_damage(error.to_string()),
+                Err(error) if error.is_damage() => shared.note_damage(error.cause()),
                 Err(error) => tracing::warn!(%error, "no backup was made: {error}"),
                 Ok(()) => {}
             }

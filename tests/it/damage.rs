@@ -267,7 +267,7 @@ fn what_came_behind_a_broken_page_of_the_log_is_salvaged() {
 fn a_worker_that_finds_damage_while_it_runs_recovers_too_and_nothing_that_was_recorded_is_lost() {
     let sandbox = Sandbox::new();
     remembered(&sandbox, 3);
-    let worker = Worker::start(&sandbox);
+    let mut worker = Worker::start(&sandbox);
     worker.wait_for_health("well", |health| health["status"] == "ok");
     overwrite(&database(&sandbox), 0, 4096);
     // Hooks that open it now find no database, and their nudge makes the worker look.
@@ -282,6 +282,7 @@ fn a_worker_that_finds_damage_while_it_runs_recovers_too_and_nothing_that_was_re
         if database.query_row(sql, [], |row| row.get::<_, bool>(0)).unwrap_or(false) {
             break;
         }
+        assert_eq!(worker.ended(), None, "{}", sandbox.logged());
         assert!(std::time::Instant::now() < deadline, "{}", sandbox.logged());
         std::thread::sleep(std::time::Duration::from_millis(50));
         crate::service::request(&sandbox.socket(), "POST", "/api/nudge", b"");

@@ -38,13 +38,19 @@ impl Worker {
 
     pub fn wait_until_it_answers(&mut self) {
         let deadline = Instant::now() + PATIENCE;
+        let socket = self.socket.clone();
         let has_started =
-            || get(&self.socket, "/api/health").is_some_and(|answer| answer.json()["reason"] != "starting");
+            || get(&socket, "/api/health").is_some_and(|answer| answer.json()["reason"] != "starting");
         while !has_started() {
-            assert!(self.child.try_wait().unwrap().is_none(), "the worker ended");
+            assert!(self.ended().is_none(), "the worker ended");
             assert!(Instant::now() < deadline, "the worker does not answer");
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// How it ended, if it did.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
     }
 
     pub fn pid(&self) -> u32 {
