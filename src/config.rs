@@ -122,6 +122,12 @@ impl Config {
         let config = layered(file, text, environment, &mut problems);
         (config, problems)
     }
+
+    /// Variables of the environment that begin as settings do, and set nothing.
+    #[cfg(feature = "service")]
+    pub fn variables_that_set_nothing(environment: &Environment) -> Vec<&str> {
+        layers::variables_that_set_nothing(environment)
+    }
 }
 
 fn read_optional(file: &Path) -> io::Result<String> {

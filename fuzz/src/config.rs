@@ -1,16 +1,7 @@
 //! No settings file makes the loader panic. The strict and the forgiving way agree: either there is no mistake and both have
 //! the same settings, or both name the same first one.
 
-use std::path::PathBuf;
-use std::sync::LazyLock;
-
 use claude_mem::config::{Config, ConfigError, Environment};
-
-static FILE: LazyLock<(tempfile::TempDir, PathBuf)> = LazyLock::new(|| {
-    let scratch = tempfile::tempdir().unwrap();
-    let file = scratch.path().join("config.toml");
-    (scratch, file)
-});
 
 /// The first line may set variables: `HOOK_BUSY_MS=7 WORKER_AUTOSTART=false`.
 fn environment(line: &str) -> Environment {
@@ -23,7 +14,8 @@ fn environment(line: &str) -> Environment {
 
 /// Panics if it is not so.
 pub fn check(bytes: &[u8]) {
-    let file = &FILE.1;
+    let scratch = tempfile::NamedTempFile::new().unwrap();
+    let file = scratch.path();
     std::fs::write(file, bytes).unwrap();
     let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let variables = std::str::from_utf8(first).ok().and_then(|line| line.strip_prefix("# "));

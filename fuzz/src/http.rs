@@ -13,8 +13,8 @@ use claude_mem::paths::Home;
 use claude_mem::worker::activation::{Given, Sockets};
 use claude_mem::worker::lock::Lock;
 
-/// A worker that serves as long as the fuzzer runs; its socket.
-static SOCKET: LazyLock<PathBuf> = LazyLock::new(|| {
+/// A worker that serves as long as the fuzzer runs; its directory and its socket.
+static WORKER: LazyLock<(PathBuf, PathBuf)> = LazyLock::new(|| {
     let scratch = tempfile::tempdir().unwrap().keep();
     let home = Home::at(scratch.join("mem"));
     home.prepare().unwrap();
@@ -34,12 +34,17 @@ static SOCKET: LazyLock<PathBuf> = LazyLock::new(|| {
         runtime.block_on(claude_mem::worker::run(home, environment, lock, sockets, signals));
         std::process::abort();
     });
-    socket
+    (scratch, socket)
 });
+
+/// Removes what the worker wrote: for whoever has asked enough.
+pub fn clean_up() {
+    let _ = std::fs::remove_dir_all(&WORKER.0);
+}
 
 /// A server may let go of a client that says no more, so whoever wants an answer for sure must not end its side.
 fn ask(bytes: &[u8], says_no_more: bool) -> Vec<u8> {
-    let mut stream = UnixStream::connect(&*SOCKET).unwrap();
+    let mut stream = UnixStream::connect(&WORKER.1).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     // It may close while we still write: that is an answer, too.
     let _ = stream.write_all(bytes);

@@ -30,6 +30,9 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         Action::Check => {
             Config::load(&home.config(), environment)?;
             say!("The settings are right.");
+            for name in Config::variables_that_set_nothing(environment) {
+                say!("note: {name} sets nothing: there is no such setting (claude-mem config show)");
+            }
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -180,6 +180,14 @@ fn environment_settings<'a>(defaults: &DeTable<'a>, overrides: &'a [(String, Str
     settings
 }
 
+/// Variables that have the form of a setting, and set nothing: a name may be misspelt, or another program's.
+#[cfg(feature = "service")]
+pub(super) fn variables_that_set_nothing(environment: &Environment) -> Vec<&str> {
+    let defaults = Layers::new().0;
+    let names = environment.overrides.iter().map(|(name, _)| name.as_str());
+    names.filter(|name| key_of_variable(&defaults, name).is_none()).collect()
+}
+
 fn key_of_variable(defaults: &DeTable<'_>, variable: &str) -> Option<(&'static str, &'static str)> {
     if let Some((_, section, key)) = OLD_NAMES.iter().find(|(name, ..)| *name == variable) {
         return Some((section, key));

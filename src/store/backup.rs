@@ -10,7 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::{StoreError, rows};
+use super::{StoreError, check, rows};
 use crate::model::Millis;
 use crate::paths::create_private_dir;
 use crate::unfinished::Writing;
@@ -131,11 +131,7 @@ fn copy_checked(
 
 /// Looks at every page of a database, and counts its rows.
 pub fn check(database: &Connection) -> Result<Checked, StoreError> {
-    let said: String = database.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-    if said != "ok" {
-        return Err(StoreError::Damaged(said));
-    }
-    rows::names_are_text(database)?;
+    check::everything(database)?;
     let schema = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok(Checked { schema, rows: rows::counts(database)? })
 }

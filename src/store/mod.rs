@@ -5,6 +5,8 @@
 #[cfg(feature = "service")]
 pub mod backup;
 mod capture;
+#[cfg(feature = "service")]
+pub mod check;
 pub mod context;
 #[cfg(feature = "service")]
 pub mod curate;

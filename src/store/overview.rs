@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::{StoreError, rows};
+use super::StoreError;
 use crate::model::{Millis, SessionId};
 
 /// How things are.
@@ -64,21 +64,6 @@ pub fn read(database: &Connection, day: Millis) -> Result<Overview, StoreError> 
             sessions: row.get(10)?,
         })
     })?)
-}
-
-/// What is damaged, if something is. Looks at everything, which a database of some gigabytes makes slow.
-///
-/// On a connection that was just opened: on one that has searched before, SQLite takes what FTS5 remembers of the index for
-/// what is there, and calls it damaged if somebody else has written meanwhile.
-pub fn check(database: &Connection) -> Result<Option<String>, StoreError> {
-    let said: String = database.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-    if said != "ok" {
-        return Ok(Some(said));
-    }
-    match rows::names_are_text(database) {
-        Err(StoreError::Damaged(what)) => Ok(Some(what)),
-        checked => checked.map(|()| None),
-    }
 }
 
 /// Takes a session out with everything that was made of it, as if it had never been. For sessions that were none: those

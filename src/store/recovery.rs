@@ -20,7 +20,7 @@ use super::log::{LogEntry, log, notice};
 use super::rows::{self, Importer, Row, Taken};
 use super::salvage::Damaged;
 use super::tables::{TABLES, Table, by_name};
-use super::{StoreError, forget, overview, schema, write_ahead};
+use super::{StoreError, check, forget, schema, write_ahead};
 use crate::model::Millis;
 use crate::paths::{Home, create_private_dir, with_suffix};
 
@@ -121,16 +121,18 @@ pub fn fault_of_log(home: &Home) -> Option<String> {
 
 /// Looks at the whole database. An error tells what is damaged.
 pub fn examine(home: &Home) -> Result<(), StoreError> {
-    let database = super::open_to_read(home, 5000)?;
-    match overview::check(&database)? {
-        None => Ok(()),
-        Some(damage) => Err(StoreError::Damaged(damage)),
-    }
+    check::pages(&super::open_to_read(home, 5000)?)
 }
 
-/// Begins to make the search index anew, which the worker brings to its end.
+/// Begins to make the search index anew, which the worker brings to its end. An error tells what is damaged beside it.
 pub fn renew_index(home: &Home) -> Result<(), StoreError> {
-    super::index::begin_rebuild(&mut super::open_for_hook(home, 5000)?)
+    let mut database = super::open_for_hook(home, 5000)?;
+    for table in &TABLES {
+        check::table(&database, table)?;
+    }
+    super::index::begin_rebuild(&mut database)?;
+    drop(database);
+    check::everything(&super::open_to_read(home, 5000)?)
 }
 
 /// Brings a recovery to its end that was interrupted.

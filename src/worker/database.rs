@@ -106,11 +106,10 @@ fn make_usable(home: &Home, seems_damaged: bool) -> Result<(), StoreError> {
     if !seems_damaged {
         return Ok(());
     }
-    match recovery::examine(home) {
+    // Where the tables are whole it is the search index, which can be made again.
+    match recovery::examine(home).and_then(|()| recovery::renew_index(home)) {
         Err(error) if error.is_damage() => recovery::recover(home, &error.cause(), clock::now()).map(drop),
-        // The tables are whole: then it is the search index, which can be made again.
-        Ok(()) => recovery::renew_index(home),
-        Err(error) => Err(error),
+        other => other,
     }
 }
 

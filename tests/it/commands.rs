@@ -243,6 +243,18 @@ fn who_waits_longer_than_a_second_is_told_what_for() {
 }
 
 #[test]
+fn config_check_tells_a_variable_that_sets_nothing() {
+    let sandbox = Sandbox::new();
+    let mut check = command(&sandbox, &["config", "check"]);
+    check.env("CLAUDE_MEM_HOOK_BUSYMS", "70").env("CLAUDE_MEM_HOOK_BUSY_MS", "70");
+    let ran = run(check, b"");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let notes: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with("note: ")).collect();
+    assert_eq!(notes.len(), 1, "{ran:?}");
+    assert!(notes[0].contains("CLAUDE_MEM_HOOK_BUSYMS sets nothing"), "{ran:?}");
+}
+
+#[test]
 fn exit_codes_are_0_done_1_failed_2_usage() {
     let sandbox = remembered();
     let cases: [(&[&str], i32); 20] = [

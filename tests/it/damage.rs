@@ -291,6 +291,32 @@ fn a_worker_that_finds_damage_while_it_runs_recovers_too_and_nothing_that_was_re
 }
 
 #[test]
+fn an_index_that_lacks_rows_of_its_table_is_damage_and_the_table_is_kept() {
+    let sandbox = Sandbox::new();
+    remembered(&sandbox, 3);
+    let before = count(&sandbox, "pending_queue");
+    // Emptied as if nothing belonged into it, and then told the truth again: a quick look at the file finds nothing.
+    let index = "UPDATE sqlite_schema SET sql = replace(sql, ?1, ?2) WHERE name = 'queue_finished'";
+    let (truth, lie) = ("finished_at IS NOT NULL", "id < 0");
+    let connect = || {
+        let database = rusqlite::Connection::open(database(&sandbox)).unwrap();
+        database.pragma_update(None, "writable_schema", true).unwrap();
+        database
+    };
+    assert_eq!(connect().execute(index, [truth, lie]).unwrap(), 1);
+    connect().execute_batch("REINDEX queue_finished").unwrap();
+    assert_eq!(connect().execute(index, [lie, truth]).unwrap(), 1);
+    assert_eq!(sandbox.get::<String>("PRAGMA quick_check"), "ok");
+    // The day's backup checks the whole file.
+    fs::remove_dir_all(sandbox.data().join("backups")).ok();
+    let (worker, report) = recovered(&sandbox);
+    assert!(report["reason"].as_str().unwrap().contains("queue_finished"), "{report:#}");
+    assert_eq!(count(&sandbox, "pending_queue"), before, "{report:#}");
+    worker.wait_for_health("well", |health| health["status"] == "ok");
+    is_whole(&sandbox);
+}
+
+#[test]
 fn a_recovery_that_was_killed_is_brought_to_its_end() {
     let sandbox = Sandbox::new();
     remembered(&sandbox, 3);

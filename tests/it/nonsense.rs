@@ -121,6 +121,7 @@ fn hook_payloads() {
 #[test]
 fn requests() {
     survives("http", 100, http::check);
+    http::clean_up();
 }
 
 #[test]

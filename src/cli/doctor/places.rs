@@ -101,12 +101,10 @@ pub fn settings(patient: &Patient<'_>) -> Finding {
 pub fn database(patient: &Patient<'_>) -> Finding {
     const NAME: &str = "database";
     let shown = patient.home.database().display().to_string();
-    let opened =
-        store::open_to_read(patient.home, 5000).and_then(|database| store::overview::check(&database));
+    let opened = store::open_to_read(patient.home, 5000).and_then(|database| store::check::pages(&database));
     match opened {
-        Ok(None) => Finding::good(NAME, format!("{shown} is whole, schema {SCHEMA_VERSION}")),
-        Ok(Some(damage)) => damaged(format!("{shown} is damaged: {damage}")),
-        Err(error) if error.is_damage() => damaged(format!("{shown}: {error}")),
+        Ok(()) => Finding::good(NAME, format!("{shown} is whole, schema {SCHEMA_VERSION}")),
+        Err(error) if error.is_damage() => damaged(format!("{shown} is damaged: {}", error.cause())),
         Err(StoreError::Missing) if !backup::list(&patient.home.backups()).is_empty() => Finding::bad(
             NAME,
             format!("{shown} is gone, but there are backups"),
