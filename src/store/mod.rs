@@ -147,6 +147,15 @@ impl StoreError {
         matches!(self, Self::Busy | Self::Full)
     }
 
+    /// Of a statement that always fits the schema: what it works on does not, and that is damage.
+    #[cfg(feature = "service")]
+    pub fn as_damage(self) -> Self {
+        match self {
+            Self::Refused(error) => Self::Damaged(error.to_string()),
+            other => other,
+        }
+    }
+
     /// What is wrong, without the words that every damage has in common.
     #[cfg(feature = "service")]
     pub fn cause(&self) -> String {

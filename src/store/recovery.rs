@@ -124,15 +124,18 @@ pub fn examine(home: &Home) -> Result<(), StoreError> {
     check::pages(&super::open_to_read(home, 5000)?)
 }
 
-/// Begins to make the search index anew, which the worker brings to its end. An error tells what is damaged beside it.
+/// Where the tables are whole it is the search index that is damaged: begins to make it anew, which the worker brings to its
+/// end. An error tells what is damaged beside it.
 pub fn renew_index(home: &Home) -> Result<(), StoreError> {
     let mut database = super::open_for_hook(home, 5000)?;
     for table in &TABLES {
         check::table(&database, table)?;
     }
-    super::index::begin_rebuild(&mut database)?;
+    super::index::begin_rebuild(&mut database).map_err(StoreError::as_damage)?;
     drop(database);
-    check::everything(&super::open_to_read(home, 5000)?)
+    check::everything(&super::open_to_read(home, 5000)?)?;
+    tracing::warn!("the tables are whole: the search index is made anew");
+    Ok(())
 }
 
 /// Brings a recovery to its end that was interrupted.

@@ -127,14 +127,20 @@ impl Importer {
             give_back(&mut row);
         }
         let later = (table.name == "learnings").then(|| take_out(&mut row, "superseded_by")).flatten();
-        ensure_session(database, table, &row)?;
+        let made_session = ensure_session(database, table, &row)?;
         let here = if table.is_numbered { Some(free_number(database, table, there)?) } else { None };
         if let Some(here) = here {
             set(&mut row, "id", Value::Integer(here));
         }
         match insert(database, table, &row) {
             Ok(()) => {}
-            Err(StoreError::Refused(error)) => return Ok(Taken::Refused(error.to_string())),
+            Err(StoreError::Refused(error)) => {
+                // Made for a row that makes no sense, it makes none itself.
+                if let Some(session) = made_session {
+                    database.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;
+                }
+                return Ok(Taken::Refused(error.to_string()));
+            }
             Err(error) => return Err(error),
         }
         if let Some(here) = here {
@@ -239,15 +245,16 @@ fn free_number(database: &Connection, table: &Table, wanted: Option<i64>) -> Res
     Ok(database.prepare_cached(&sql)?.query_row([], |row| row.get(0))?)
 }
 
-/// A row may outlive the record of its session: then a session is made of what the row knows.
-fn ensure_session(database: &Connection, table: &Table, row: &Row) -> Result<(), StoreError> {
-    let Some(session) = text(row, "session_id").filter(|_| table.name != "event_log") else { return Ok(()) };
+/// A row may outlive the record of its session: then a session is made of what the row knows. Returns the one that was made.
+fn ensure_session(database: &Connection, table: &Table, row: &Row) -> Result<Option<String>, StoreError> {
+    let session = text(row, "session_id").filter(|_| table.name != "event_log");
+    let Some(session) = session else { return Ok(None) };
     let at = number(row, "created_at").or(number(row, "snapshot_at")).unwrap_or_default();
     let sql = "INSERT INTO sessions (id, project, status, started_at, last_activity_at, ended_at)
                SELECT ?1, ?2, 'completed', ?3, ?3, ?3 WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE id = ?1)";
     let project = text(row, "project").unwrap_or_default();
-    database.prepare_cached(sql)?.execute(params![session, project, at])?;
-    Ok(())
+    let made = database.prepare_cached(sql)?.execute(params![session, project, at])? > 0;
+    Ok(made.then(|| session.to_owned()))
 }
 
 fn insert(database: &Connection, table: &Table, row: &Row) -> Result<(), StoreError> {

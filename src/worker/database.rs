@@ -103,11 +103,12 @@ fn make_usable(home: &Home, seems_damaged: bool) -> Result<(), StoreError> {
     if let Some(fault) = recovery::fault_of_log(home) {
         return recovery::recover(home, &fault, clock::now()).map(drop);
     }
-    if !seems_damaged {
-        return Ok(());
-    }
-    // Where the tables are whole it is the search index, which can be made again.
-    match recovery::examine(home).and_then(|()| recovery::renew_index(home)) {
+    if seems_damaged { mend(home) } else { Ok(()) }
+}
+
+/// Finds out how much of it is damaged, and repairs that.
+fn mend(home: &Home) -> Result<(), StoreError> {
+    match recovery::renew_index(home) {
         Err(error) if error.is_damage() => recovery::recover(home, &error.cause(), clock::now()).map(drop),
         other => other,
     }
@@ -117,6 +118,11 @@ fn open_or_recover(home: &Home, writer: mpsc::Sender<Job>) -> Result<(Connection
     match open(home, writer.clone()) {
         Err(error) if error.is_damage() => {
             recovery::recover(home, &error.cause(), clock::now())?;
+            open(home, writer)
+        }
+        // What opening writes always fits the schema: some row does not.
+        Err(StoreError::Refused(_)) => {
+            mend(home)?;
             open(home, writer)
         }
         // Its tables were in its log, where the look from outside did not see them.

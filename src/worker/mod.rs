@@ -33,7 +33,7 @@ mod upkeep;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use signals::{Signal, signals};
 
@@ -59,8 +59,10 @@ const NUDGE_PAUSE: Duration = Duration::from_millis(250);
 /// A database that takes longer to open is being migrated: clients are told so, and do not wait.
 const OPEN_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A worker recovers its database at most this often.
-const MOST_RECOVERIES: u32 = 3;
+/// A worker recovers its database at most this often in a day: a disk that breaks it again and again is beyond us.
+const MOST_RECOVERIES: usize = 3;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// What ends or interrupts the service.
 pub type Signals = tokio::sync::mpsc::UnboundedReceiver<Signal>;
@@ -82,7 +84,7 @@ pub async fn run(
         doors,
         database: None,
         seems_damaged: false,
-        recoveries: 0,
+        recoveries: Vec::new(),
         stop_within: Duration::from_secs(10),
     };
     service.live().await;
@@ -100,8 +102,8 @@ struct Service {
     database: Option<Database>,
     /// Something in it could not be read: it is looked at as a whole before it is opened again.
     seems_damaged: bool,
-    /// How often that was so.
-    recoveries: u32,
+    /// When that was so, of late.
+    recoveries: Vec<Instant>,
     /// How long the end may take.
     stop_within: Duration,
 }
@@ -118,19 +120,11 @@ impl Service {
                 Ended::Stop => return,
                 Ended::Reload => tracing::info!("reloading the configuration"),
                 Ended::Reopen => self.database = None,
-                // A disk that breaks it again and again is beyond us.
-                Ended::Damaged(reason) if self.recoveries < MOST_RECOVERIES => {
-                    self.recoveries += 1;
+                Ended::Damaged(reason) if self.may_recover() => {
                     self.degrade(&reason);
                     self.seems_damaged = true;
                 }
-                Ended::Damaged(reason) => {
-                    self.degrade(&reason);
-                    if self.wait_for_repair().await {
-                        return;
-                    }
-                }
-                Ended::Trouble(reason) => {
+                Ended::Damaged(reason) | Ended::Trouble(reason) => {
                     self.degrade(&reason);
                     if self.wait_for_repair().await {
                         return;
@@ -202,6 +196,16 @@ impl Service {
                 }
             }
         }
+    }
+
+    /// Counts a recovery, unless there were too many.
+    fn may_recover(&mut self) -> bool {
+        self.recoveries.retain(|at| at.elapsed() < DAY);
+        let may = self.recoveries.len() < MOST_RECOVERIES;
+        if may {
+            self.recoveries.push(Instant::now());
+        }
+        may
     }
 
     /// Lets go of the database, so that whatever is wrong with it can be repaired.

@@ -235,7 +235,10 @@ impl Processor {
                 tracing::warn!(%error, "opening what is there now: {error}");
                 Ended::Reopen
             }
-            damage if damage.is_damage() => Ended::Damaged(self.describe(damage)),
+            // What the row at hand does not allow was dealt with where that was known.
+            damage if damage.is_damage() || matches!(damage, StoreError::Refused(_)) => {
+                Ended::Damaged(self.describe(damage))
+            }
             other => Ended::Trouble(self.describe(other)),
         }
     }

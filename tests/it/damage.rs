@@ -317,6 +317,29 @@ fn an_index_that_lacks_rows_of_its_table_is_damage_and_the_table_is_kept() {
 }
 
 #[test]
+fn a_broken_search_index_is_made_anew_and_the_tables_are_left_alone() {
+    let sandbox = Sandbox::new();
+    remembered(&sandbox, 3);
+    let broken = "DELETE FROM search_index_data WHERE id > 10";
+    assert!(rusqlite::Connection::open(database(&sandbox)).unwrap().execute(broken, []).unwrap() > 0);
+    fs::remove_dir_all(sandbox.data().join("backups")).ok();
+    let worker = Worker::start(&sandbox);
+    let has_backup =
+        || fs::read_dir(sandbox.data().join("backups")).is_ok_and(|mut backups| backups.next().is_some());
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while !has_backup() {
+        assert!(std::time::Instant::now() < deadline, "{}", sandbox.logged());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    worker.wait_for_health("well", |health| health["status"] == "ok");
+    assert!(sandbox.logged().contains("the search index is made anew"), "{}", sandbox.logged());
+    assert_eq!(count(&sandbox, "event_log WHERE event_type = 'recovery'"), 0, "{}", sandbox.logged());
+    let found = mem(&sandbox, &["search", "greeting"]);
+    assert!((0..3).all(|number| found.stdout.contains(&format!("session-{number}"))), "{found:?}");
+    is_whole(&sandbox);
+}
+
+#[test]
 fn a_recovery_that_was_killed_is_brought_to_its_end() {
     let sandbox = Sandbox::new();
     remembered(&sandbox, 3);
