@@ -147,12 +147,14 @@ impl StoreError {
         matches!(self, Self::Busy | Self::Full)
     }
 
-    /// Of a statement that always fits the schema: what it works on does not, and that is damage.
+    /// Whether the file may be broken. Our own statements fit the schema: where one does not, what it works on is not as we
+    /// made it.
     #[cfg(feature = "service")]
-    pub fn as_damage(self) -> Self {
+    pub fn hints_at_damage(&self) -> bool {
         match self {
-            Self::Refused(error) => Self::Damaged(error.to_string()),
-            other => other,
+            Self::Refused(_) => true,
+            Self::Sql(error) => error.sqlite_error_code() == Some(ErrorCode::Unknown),
+            other => other.is_damage(),
         }
     }
 
@@ -160,7 +162,7 @@ impl StoreError {
     #[cfg(feature = "service")]
     pub fn cause(&self) -> String {
         match self {
-            Self::Corrupt(error) => error.to_string(),
+            Self::Corrupt(error) | Self::Refused(error) | Self::Sql(error) => error.to_string(),
             Self::Damaged(damage) => damage.clone(),
             other => other.to_string(),
         }

@@ -131,7 +131,7 @@ pub fn renew_index(home: &Home) -> Result<(), StoreError> {
     for table in &TABLES {
         check::table(&database, table)?;
     }
-    super::index::begin_rebuild(&mut database).map_err(StoreError::as_damage)?;
+    super::index::begin_rebuild(&mut database)?;
     drop(database);
     check::everything(&super::open_to_read(home, 5000)?)?;
     tracing::warn!("the tables are whole: the search index is made anew");
@@ -247,8 +247,11 @@ fn fill(
     // Sessions from both first, so that rows of the one find sessions that only the other has.
     for table in &TABLES {
         let is_sessions = table.name == "sessions";
-        for damaged in &damaged {
+        for damaged in damaged.iter().filter(|damaged| damaged.has(table)) {
             salvage(&transaction, damaged, table, &mut importer, report)?;
+        }
+        if !damaged.iter().any(|damaged| damaged.has(table)) {
+            report.incomplete.push(table.name);
         }
         if let Some((_, backup)) = backup.as_ref().filter(|_| is_sessions) {
             restore(&transaction, backup, &[table], &mut importer, &forgotten, &mut report.restored)?;
@@ -258,9 +261,6 @@ fn fill(
         let others: Vec<&'static Table> = TABLES.iter().filter(|table| table.name != "sessions").collect();
         // The numbers of the backup are those of the damaged file: it is an earlier state of it.
         restore(&transaction, backup, &others, &mut importer, &forgotten, &mut report.restored)?;
-    }
-    if damaged.is_empty() {
-        report.incomplete = TABLES.iter().map(|table| table.name).collect();
     }
     importer.finish(&transaction)?;
     Ok(transaction.commit()?)

@@ -47,18 +47,25 @@ impl Damaged {
         let mut views = Vec::new();
         if Log::read(&with_suffix(file, "-wal")).is_some_and(|log| log.commits_behind_the_break() > 0) {
             let with_log: Preparation = |file, _| write_ahead::write_back(file);
-            views.extend(Self::open(file, scratch.join("salvage-log.db"), Some(with_log)).ok());
+            let attempts = [with_log, repair_header, GRAFTS[0], GRAFTS[1]];
+            views.extend(Self::open(file, scratch.join("salvage-log.db"), &attempts).ok());
         }
-        match Self::open(file, scratch.join("salvage.db"), None) {
+        let as_it_is: Preparation = |_, _| Ok(());
+        let attempts = [as_it_is, repair_header, GRAFTS[0], GRAFTS[1]];
+        match Self::open(file, scratch.join("salvage.db"), &attempts) {
             Ok(view) => views.push(view),
             Err(error) if views.is_empty() => return Err(error),
             Err(_) => {}
         }
+        // Every version has had them all: where one is not found, the list of tables is damaged.
+        if !views.iter().any(|view| TABLES.iter().all(|table| view.has(table))) {
+            views.extend(Self::open(file, scratch.join("salvage-tables.db"), &GRAFTS).ok());
+        }
         Ok(views)
     }
 
-    /// Copies the file and its log and opens the copy, after this was done to it.
-    fn open(file: &Path, copy: PathBuf, first: Option<Preparation>) -> Result<Self, StoreError> {
+    /// Copies the file and its log and opens the copy, after one of these was done to it.
+    fn open(file: &Path, copy: PathBuf, attempts: &[Preparation]) -> Result<Self, StoreError> {
         let scratch = copy.parent().unwrap_or(Path::new("."));
         let original = |suffix| with_suffix(file, suffix);
         for suffix in ["", "-wal"] {
@@ -68,12 +75,6 @@ impl Damaged {
             }
         }
         let _ = fs::remove_file(with_suffix(&copy, "-shm"));
-        let attempts: [Preparation; 4] = [
-            first.unwrap_or(|_, _| Ok(())),
-            repair_header,
-            |file, scratch| graft_schema(file, &Model::make(scratch, Layout::AsMade)?),
-            |file, scratch| graft_schema(file, &Model::make(scratch, Layout::AsVacuumed)?),
-        ];
         let mut last = StoreError::Missing;
         for prepare in attempts {
             match prepare(&copy, scratch).and_then(|()| open_leniently(&copy)) {
@@ -84,13 +85,18 @@ impl Damaged {
         Err(last)
     }
 
+    /// Whether it knows of this table.
+    pub fn has(&self, table: &Table) -> bool {
+        self.database.table_exists(None, table.name).unwrap_or(false)
+    }
+
     /// Gives out the rows of a table that can be read. True if these are all.
     pub fn rows(
         &self,
         table: &Table,
         mut each: impl FnMut(Row) -> Result<(), StoreError>,
     ) -> Result<bool, StoreError> {
-        if !self.database.table_exists(None, table.name).unwrap_or(false) {
+        if !self.has(table) {
             return Ok(false);
         }
         if !table.is_numbered {
@@ -251,11 +257,18 @@ fn repair_header(file: &Path, scratch: &Path) -> Result<(), StoreError> {
     write_at_start(file, &header)
 }
 
+/// The two ways in which a list of tables can be had again.
+const GRAFTS: [Preparation; 2] = [
+    |file, scratch| graft_schema(file, &Model::make(scratch, Layout::AsMade)?),
+    |file, scratch| graft_schema(file, &Model::make(scratch, Layout::AsVacuumed)?),
+];
+
 /// Writes the list of tables anew, where it cannot be read: SQLite keeps their roots in front of such a file, in the order in
 /// which they were made, so that they are where a new database has them. Only the tables; no index is needed to read them.
 /// An error if what is then read makes no sense: the layout was another.
 fn graft_schema(file: &Path, model: &Model) -> Result<(), StoreError> {
-    // It may hold a first page, which would hide the new one.
+    // The log may hold a first page, which would hide the new one; and others, which are newer than those in the file.
+    let _ = write_ahead::write_back(file);
     let _ = fs::remove_file(with_suffix(file, "-wal"));
     let _ = fs::remove_file(with_suffix(file, "-shm"));
     let mut page = [0; PAGE];

@@ -109,7 +109,9 @@ fn make_usable(home: &Home, seems_damaged: bool) -> Result<(), StoreError> {
 /// Finds out how much of it is damaged, and repairs that.
 fn mend(home: &Home) -> Result<(), StoreError> {
     match recovery::renew_index(home) {
-        Err(error) if error.is_damage() => recovery::recover(home, &error.cause(), clock::now()).map(drop),
+        Err(error) if error.hints_at_damage() => {
+            recovery::recover(home, &error.cause(), clock::now()).map(drop)
+        }
         other => other,
     }
 }
@@ -120,8 +122,7 @@ fn open_or_recover(home: &Home, writer: mpsc::Sender<Job>) -> Result<(Connection
             recovery::recover(home, &error.cause(), clock::now())?;
             open(home, writer)
         }
-        // What opening writes always fits the schema: some row does not.
-        Err(StoreError::Refused(_)) => {
+        Err(error) if error.hints_at_damage() => {
             mend(home)?;
             open(home, writer)
         }

@@ -236,9 +236,7 @@ impl Processor {
                 Ended::Reopen
             }
             // What the row at hand does not allow was dealt with where that was known.
-            damage if damage.is_damage() || matches!(damage, StoreError::Refused(_)) => {
-                Ended::Damaged(self.describe(damage))
-            }
+            damage if damage.hints_at_damage() => Ended::Damaged(self.describe(damage)),
             other => Ended::Trouble(self.describe(other)),
         }
     }
