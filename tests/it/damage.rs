@@ -10,7 +10,7 @@ use crate::sandbox::{Ran, Sandbox, run};
 use crate::service::{PATIENCE, Worker};
 
 /// So many sessions with a turn each, all of it made into memory, and the log written back into the file.
-fn remembered(sandbox: &Sandbox, sessions: usize) {
+pub fn remembered(sandbox: &Sandbox, sessions: usize) {
     let mut worker = Worker::start(sandbox);
     for number in 0..sessions {
         turn(sandbox, &format!("session-{number}"));
@@ -20,7 +20,7 @@ fn remembered(sandbox: &Sandbox, sessions: usize) {
     sandbox.database().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
 }
 
-fn turn(sandbox: &Sandbox, session: &str) {
+pub fn turn(sandbox: &Sandbox, session: &str) {
     sandbox.prompt(session, &format!("Repair the greeting of {session}"));
     sandbox.edit(session, &format!("{session}-edit"));
     sandbox.end_turn(session);
@@ -30,7 +30,7 @@ fn count(sandbox: &Sandbox, table: &str) -> i64 {
     sandbox.get(&format!("SELECT count(*) FROM {table}"))
 }
 
-fn database(sandbox: &Sandbox) -> PathBuf {
+pub fn database(sandbox: &Sandbox) -> PathBuf {
     sandbox.data().join("claude-mem.db")
 }
 
@@ -40,7 +40,7 @@ fn overwrite(file: &PathBuf, from: u64, bytes: usize) {
     file.write_all(&vec![0xa5; bytes]).unwrap();
 }
 
-fn mem(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+pub fn mem(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_claude-mem"));
     command.args(arguments).env("PATH", "/usr/bin:/bin");
     run(command, b"")
@@ -66,7 +66,7 @@ fn recovered(sandbox: &Sandbox) -> (Worker, Value) {
     }
 }
 
-fn is_whole(sandbox: &Sandbox) {
+pub fn is_whole(sandbox: &Sandbox) {
     assert_eq!(sandbox.get::<String>("PRAGMA integrity_check"), "ok");
     assert!(!sandbox.data().join("recovering").exists());
 }

@@ -5,6 +5,7 @@ mod commands;
 mod compression;
 mod context_moments;
 mod damage;
+mod damage_by_chance;
 mod dice;
 mod doctor;
 mod endpoint;

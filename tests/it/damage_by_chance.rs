@@ -1,0 +1,119 @@
+//! Damage of any kind anywhere, by chance that can be repeated, to a database that is in use or not: the service is well again
+//! without a person, and has what the damaged file and the backup have together. `DAMAGE=200` tries more.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use crate::damage::{database, is_whole, mem, remembered, turn};
+use crate::dice::Dice;
+use crate::sandbox::Sandbox;
+use crate::service::{PATIENCE, Worker};
+
+const PAGE: u64 = 4096;
+const SESSIONS: u32 = 5;
+
+fn noise(dice: &mut Dice, bytes: u64) -> Vec<u8> {
+    (0..bytes).map(|_| dice.below(256) as u8).collect()
+}
+
+/// Breaks the file. Returns how.
+fn damage(file: &File, dice: &mut Dice) -> String {
+    let bytes = file.metadata().unwrap().len();
+    let at = dice.below(bytes);
+    let page = at / PAGE * PAGE;
+    match dice.below(6) {
+        0 => {
+            file.set_len(at).unwrap();
+            format!("cut at {at}")
+        }
+        1 => {
+            file.write_all_at(&noise(dice, PAGE), page).unwrap();
+            format!("noise in the page at {page}")
+        }
+        2 => {
+            file.write_all_at(&[0; PAGE as usize], page).unwrap();
+            format!("nothing in the page at {page}")
+        }
+        3 => {
+            let other = dice.below(bytes / PAGE) * PAGE;
+            let (mut one, mut two) = ([0; PAGE as usize], [0; PAGE as usize]);
+            file.read_exact_at(&mut one, page).unwrap();
+            file.read_exact_at(&mut two, other).unwrap();
+            file.write_all_at(&one, other).unwrap();
+            file.write_all_at(&two, page).unwrap();
+            format!("the pages at {page} and {other} have changed places")
+        }
+        4 => {
+            let places: Vec<u64> = (0..12).map(|_| dice.below(bytes - 64)).collect();
+            for place in &places {
+                let length = 1 + dice.below(64);
+                file.write_all_at(&noise(dice, length), *place).unwrap();
+            }
+            format!("noise at {places:?}")
+        }
+        _ => {
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at).unwrap();
+            byte[0] ^= 1 << dice.below(8);
+            file.write_all_at(&byte, at).unwrap();
+            format!("one bit at {at}")
+        }
+    }
+}
+
+fn survives(seed: u64) {
+    let sandbox = Sandbox::new();
+    remembered(&sandbox, SESSIONS as usize);
+    // What the file does not have any more this has; and that of the day is still to be made, which checks everything.
+    fs::remove_dir_all(sandbox.data().join("backups")).ok();
+    assert_eq!(mem(&sandbox, &["backup"]).code, Some(0));
+    let mut dice = Dice::new(seed);
+    let is_in_use = dice.once_in(2);
+    let start = || {
+        let worker = Worker::start(&sandbox);
+        worker.wait_for_health("well", |health| health["status"] == "ok");
+        worker
+    };
+    let file = OpenOptions::new().read(true).write(true).open(database(&sandbox)).unwrap();
+    let (mut worker, how) = if is_in_use {
+        let worker = start();
+        (worker, damage(&file, &mut dice))
+    } else {
+        let how = damage(&file, &mut dice);
+        (start(), how)
+    };
+    drop(file);
+    turn(&sandbox, "meanwhile");
+    let told = |what: &str| format!("seed {seed} ({how}, in use: {is_in_use}): {what}\n{}", sandbox.logged());
+    let is_checked = || {
+        let mut backups = fs::read_dir(sandbox.data().join("backups")).unwrap();
+        backups.any(|backup| {
+            let name = backup.unwrap().file_name().into_string().unwrap();
+            name.starts_with("daily") && name.ends_with(".db")
+        })
+    };
+    // What was remembered of every session, whatever else there may be.
+    let all = "SELECT count(*) FROM sessions WHERE (id LIKE 'session-%' OR id = 'meanwhile')
+                 AND id IN (SELECT session_id FROM user_prompts) AND id IN (SELECT session_id FROM observations)
+                 AND id IN (SELECT session_id FROM session_summaries)";
+    let remembered = || {
+        let database = rusqlite::Connection::open(database(&sandbox)).unwrap();
+        database.query_row(all, [], |row| row.get::<_, u32>(0)).unwrap_or_default()
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while !is_checked() || remembered() != SESSIONS + 1 {
+        assert_eq!(worker.ended(), None, "{}", told("the worker ended"));
+        assert!(Instant::now() < deadline, "{}", told(&format!("{} sessions are there", remembered())));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    worker.wait_for_health("well", |health| health["status"] == "ok");
+    assert!(sandbox.logged().matches("degraded: ").count() <= 2, "{}", told("it comes and goes"));
+    is_whole(&sandbox);
+}
+
+#[test]
+fn whatever_breaks_the_service_is_well_again_and_has_what_file_and_backup_have() {
+    let runs = std::env::var("DAMAGE").ok().and_then(|number| number.parse().ok()).unwrap_or(6);
+    (0..runs).for_each(survives);
+}
