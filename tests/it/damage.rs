@@ -26,7 +26,7 @@ pub fn turn(sandbox: &Sandbox, session: &str) {
     sandbox.end_turn(session);
 }
 
-fn count(sandbox: &Sandbox, table: &str) -> i64 {
+pub fn count(sandbox: &Sandbox, table: &str) -> i64 {
     sandbox.get(&format!("SELECT count(*) FROM {table}"))
 }
 
@@ -47,7 +47,7 @@ pub fn mem(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
 }
 
 /// Starts a worker and waits until it is well. Returns what it noted about the recovery.
-fn recovered(sandbox: &Sandbox) -> (Worker, Value) {
+pub fn recovered(sandbox: &Sandbox) -> (Worker, Value) {
     let worker = Worker::start(sandbox);
     worker.wait_for_health("well", |health| health["status"] == "ok");
     let deadline = std::time::Instant::now() + PATIENCE;
@@ -287,55 +287,6 @@ fn a_worker_that_finds_damage_while_it_runs_recovers_too_and_nothing_that_was_re
         std::thread::sleep(std::time::Duration::from_millis(50));
         crate::service::request(&sandbox.socket(), "POST", "/api/nudge", b"");
     }
-    is_whole(&sandbox);
-}
-
-#[test]
-fn an_index_that_lacks_rows_of_its_table_is_damage_and_the_table_is_kept() {
-    let sandbox = Sandbox::new();
-    remembered(&sandbox, 3);
-    let before = count(&sandbox, "pending_queue");
-    // Emptied as if nothing belonged into it, and then told the truth again: a quick look at the file finds nothing.
-    let index = "UPDATE sqlite_schema SET sql = replace(sql, ?1, ?2) WHERE name = 'queue_finished'";
-    let (truth, lie) = ("finished_at IS NOT NULL", "id < 0");
-    let connect = || {
-        let database = rusqlite::Connection::open(database(&sandbox)).unwrap();
-        database.pragma_update(None, "writable_schema", true).unwrap();
-        database
-    };
-    assert_eq!(connect().execute(index, [truth, lie]).unwrap(), 1);
-    connect().execute_batch("REINDEX queue_finished").unwrap();
-    assert_eq!(connect().execute(index, [lie, truth]).unwrap(), 1);
-    assert_eq!(sandbox.get::<String>("PRAGMA quick_check"), "ok");
-    // The day's backup checks the whole file.
-    fs::remove_dir_all(sandbox.data().join("backups")).ok();
-    let (worker, report) = recovered(&sandbox);
-    assert!(report["reason"].as_str().unwrap().contains("queue_finished"), "{report:#}");
-    assert_eq!(count(&sandbox, "pending_queue"), before, "{report:#}");
-    worker.wait_for_health("well", |health| health["status"] == "ok");
-    is_whole(&sandbox);
-}
-
-#[test]
-fn a_broken_search_index_is_made_anew_and_the_tables_are_left_alone() {
-    let sandbox = Sandbox::new();
-    remembered(&sandbox, 3);
-    let broken = "DELETE FROM search_index_data WHERE id > 10";
-    assert!(rusqlite::Connection::open(database(&sandbox)).unwrap().execute(broken, []).unwrap() > 0);
-    fs::remove_dir_all(sandbox.data().join("backups")).ok();
-    let worker = Worker::start(&sandbox);
-    let has_backup =
-        || fs::read_dir(sandbox.data().join("backups")).is_ok_and(|mut backups| backups.next().is_some());
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while !has_backup() {
-        assert!(std::time::Instant::now() < deadline, "{}", sandbox.logged());
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    worker.wait_for_health("well", |health| health["status"] == "ok");
-    assert!(sandbox.logged().contains("the search index is made anew"), "{}", sandbox.logged());
-    assert_eq!(count(&sandbox, "event_log WHERE event_type = 'recovery'"), 0, "{}", sandbox.logged());
-    let found = mem(&sandbox, &["search", "greeting"]);
-    assert!((0..3).all(|number| found.stdout.contains(&format!("session-{number}"))), "{found:?}");
     is_whole(&sandbox);
 }
 

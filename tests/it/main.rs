@@ -6,6 +6,7 @@ mod compression;
 mod context_moments;
 mod damage;
 mod damage_by_chance;
+mod damage_within;
 mod dice;
 mod doctor;
 mod endpoint;
