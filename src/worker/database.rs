@@ -112,6 +112,8 @@ fn mend(home: &Home) -> Result<(), StoreError> {
         Err(error) if error.hints_at_damage() => {
             recovery::recover(home, &error.cause(), clock::now()).map(drop)
         }
+        // Whoever brings it up to date will tell.
+        Err(StoreError::Older(_)) => Ok(()),
         other => other,
     }
 }
@@ -120,10 +122,6 @@ fn open_or_recover(home: &Home, writer: mpsc::Sender<Job>) -> Result<(Connection
     match open(home, writer.clone()) {
         Err(error) if error.is_damage() => {
             recovery::recover(home, &error.cause(), clock::now())?;
-            open(home, writer)
-        }
-        Err(error) if error.hints_at_damage() => {
-            mend(home)?;
             open(home, writer)
         }
         // Its tables were in its log, where the look from outside did not see them.

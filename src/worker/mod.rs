@@ -173,8 +173,11 @@ impl Service {
         loop {
             tokio::select! {
                 opened = &mut opening => {
-                    let trouble = |source| Trouble::Store { path: home.database(), source };
-                    let opened = opened.map_err(|source| Ended::Trouble(trouble(source).to_string()))?;
+                    let opened = opened.map_err(|source| {
+                        let is_damage = source.hints_at_damage();
+                        let reason = Trouble::Store { path: home.database(), source }.to_string();
+                        if is_damage { Ended::Damaged(reason) } else { Ended::Trouble(reason) }
+                    })?;
                     if reload {
                         // The settings were read before this began.
                         self.database = Some(opened);
