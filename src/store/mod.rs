@@ -64,7 +64,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 pub use capture::record_all;
 pub use capture::{Recorded, note_ignored_setting, record, take_notice};
 #[cfg(feature = "service")]
-pub use pool::{Readers, open_for_worker, open_reader, open_readers};
+pub use pool::{Readers, be_patient, open_for_worker, open_reader, open_readers};
 pub use schema::{CURRENT as SCHEMA_VERSION, Version};
 pub use sessions::{RecentSession, recent_sessions};
 

@@ -17,6 +17,14 @@ pub type Readers = r2d2::Pool<SqliteConnectionManager>;
 /// Hooks hold the lock for a millisecond; a backup or a person with a shell may hold it longer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Where somebody has held it for longer than that.
+const NO_PATIENCE: Duration = Duration::from_millis(250);
+
+/// How long the connection waits for a lock from now on.
+pub fn be_patient(database: &Connection, is_patient: bool) -> Result<(), StoreError> {
+    Ok(database.busy_timeout(if is_patient { PATIENCE } else { NO_PATIENCE })?)
+}
+
 /// The one connection that writes: made, migrated, and without claims of workers that are no more.
 pub fn open_for_worker(home: &Home, now: Millis) -> Result<Connection, StoreError> {
     home.prepare()?;

@@ -22,7 +22,8 @@ pub struct Database {
     written: watch::Sender<()>,
 }
 
-type Job = Box<dyn FnOnce(&mut Connection) + Send>;
+/// True if somebody else held the lock for longer than it could wait.
+type Job = Box<dyn FnOnce(&mut Connection) -> bool + Send>;
 
 impl Database {
     /// Opens it on a thread of its own, which then writes until the last handle is gone. One that is damaged is recovered
@@ -55,7 +56,9 @@ impl Database {
         let job: Job = Box::new(move |database| {
             // What was written into a file that is no longer there is not stored.
             let outcome = work(database).and_then(|value| file.check().map(|()| value));
+            let is_locked = matches!(outcome, Err(StoreError::Busy));
             let _ = answer.send(outcome);
+            is_locked
         });
         self.writer.send(job).map_err(|_| StoreError::Gone)?;
         let outcome = outcome.await.map_err(|_| StoreError::Gone)?;
@@ -143,8 +146,15 @@ fn open(home: &Home, writer: mpsc::Sender<Job>) -> Result<(Connection, Database)
 
 fn write(mut connection: Connection, jobs: mpsc::Receiver<Job>) {
     for job in jobs {
+        let before = connection.total_changes();
         // A panic is that job's failure, not the end of all that come after it.
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(&mut connection)));
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(&mut connection)));
+        // If each of those that wait behind it waited as long again, nothing would be said for minutes, not even "stop".
+        if done.unwrap_or_default() {
+            let _ = store::be_patient(&connection, false);
+        } else if connection.total_changes() != before {
+            let _ = store::be_patient(&connection, true);
+        }
     }
 }
 

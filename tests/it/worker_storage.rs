@@ -225,6 +225,30 @@ fn somebody_who_holds_the_write_lock_for_long_is_waited_for() {
 }
 
 #[test]
+fn a_worker_ends_in_time_however_many_wait_for_a_lock_that_somebody_holds() {
+    let sandbox = Sandbox::new();
+    let mut worker = Worker::start(&sandbox);
+    assert_it_works(&sandbox, "before");
+    let holder = sandbox.database();
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // Each of them brings something into the index first, or tries to.
+    let ask = || {
+        let socket = sandbox.socket();
+        std::thread::spawn(move || crate::service::get(&socket, "/api/search?q=greeting"))
+    };
+    let clients: Vec<_> = (0..20).map(|_| ask()).collect();
+    sandbox.edit("s", "spooled");
+    std::thread::sleep(Duration::from_secs(1));
+    let asked = Instant::now();
+    assert!(worker.stop().success());
+    // Five seconds for each of them would be more than a minute.
+    assert!(asked.elapsed().as_secs() < 40, "{:?}\n{}", asked.elapsed(), sandbox.logged());
+    clients.into_iter().for_each(|client| drop(client.join()));
+    drop(holder);
+    assert_eq!(sandbox.spooled().len(), 1, "what came meanwhile waits for the next");
+}
+
+#[test]
 fn rows_from_a_future_that_did_not_come_are_worked_on_now() {
     let sandbox = Sandbox::new();
     sandbox.edit("open-batch", "a");
