@@ -15,7 +15,7 @@ use crate::paths::Home;
 pub type Readers = r2d2::Pool<SqliteConnectionManager>;
 
 /// Hooks hold the lock for a millisecond; a backup or a person with a shell may hold it longer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where somebody has held it for longer than that.
 const NO_PATIENCE: Duration = Duration::from_millis(250);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::pool::PATIENCE;
+use super::pool::be_patient;
 use super::{StoreError, function_map};
 use crate::config::Retention;
 use crate::model::Millis;
@@ -121,7 +121,7 @@ pub fn checkpoint(database: &Connection, patience: Duration) -> Result<(), Store
     database.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
     database.busy_timeout(patience)?;
     let emptied = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-    database.busy_timeout(PATIENCE)?;
+    be_patient(database, true)?;
     match emptied.map_err(StoreError::from) {
         Err(StoreError::Busy) => Ok(()),
         outcome => outcome,

@@ -42,15 +42,10 @@ impl Worker {
         let has_started =
             || get(&socket, "/api/health").is_some_and(|answer| answer.json()["reason"] != "starting");
         while !has_started() {
-            assert!(self.ended().is_none(), "the worker ended");
+            assert!(self.is_alive(), "the worker ended");
             assert!(Instant::now() < deadline, "the worker does not answer");
             std::thread::sleep(Duration::from_millis(2));
         }
-    }
-
-    /// How it ended, if it did.
-    pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().unwrap()
     }
 
     pub fn pid(&self) -> u32 {
@@ -90,7 +85,7 @@ impl Worker {
     pub fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            if let Some(status) = self.ended() {
                 return status;
             }
             assert!(Instant::now() < deadline, "the worker does not end");
@@ -98,8 +93,13 @@ impl Worker {
         }
     }
 
+    /// How it ended, if it did.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
     pub fn is_alive(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_none()
+        self.ended().is_none()
     }
 
     pub fn get(&self, target: &str) -> Answer {
