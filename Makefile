@@ -1,9 +1,9 @@
-# claude-mem. `make` or `make help` lists what there is.
+# claude-mem. `make` or `make help` lists the targets.
 
 CARGO ?= cargo
 BIN := target/bin
 ARCH := $(shell uname -m)
-# The hook starts fastest as a static musl binary. Where that cannot be built, the host's own target serves.
+# The hook starts fastest as a static musl binary. If that cannot be built, the host's own target is used.
 MUSL := $(if $(filter Linux,$(shell uname -s)),$(ARCH)-unknown-linux-musl)
 MUSL_CC := $(shell command -v musl-gcc || command -v $(ARCH)-linux-musl-gcc)
 HOOK_BUILD := $(CARGO) build --locked --quiet --profile hook --no-default-features --bin claude-mem-hook
@@ -31,13 +31,14 @@ hook:
 	fi
 
 .PHONY: check
-check: dependencies ## Format, lints, documentation, and what is used of others
+check: dependencies ## Check format, lints, documentation and dependencies
 	@.ci/timed format $(CARGO) fmt --check
 	@.ci/timed lints $(CARGO) clippy --locked --all-targets -- -D warnings
 	@.ci/timed 'lints of the hook' $(CARGO) clippy --locked --no-default-features --bin claude-mem-hook -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" .ci/timed documentation $(CARGO) doc --locked --no-deps --quiet
+	@CARGO="$(CARGO)" .ci/timed 'types on macOS' .ci/check-macos
 
-# Known vulnerabilities are in a database that has to be fetched: without it that part is left out, and said so.
+# The database of known vulnerabilities must be fetched: without network access that check is skipped with a note.
 ADVISORIES := https://github.com/rustsec/advisory-db
 
 .PHONY: dependencies
@@ -54,19 +55,19 @@ dependencies:
 	else .ci/timed vulnerabilities $(CARGO) audit; fi
 
 .PHONY: test
-test: check ## Everything that must hold
+test: check ## Run all checks and tests
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
 	  .ci/timed build $(CARGO) nextest run --locked --profile full --no-run --cargo-quiet \
 	  && .ci/timed tests $(CARGO) nextest run --locked --profile full; \
 	else .ci/timed tests $(CARGO) test --locked; fi
 
-# Each target for so long, from its seeds and from what earlier runs found (fuzz/corpus, of which the useful part is packed).
+# Run time of each target in seconds. Starts from its seeds and the findings of earlier runs (fuzz/corpus; the useful part is packed).
 SECONDS ?= 60
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 ONLY_FUZZ ?= $(FUZZ_TARGETS)
 
 .PHONY: fuzz
-fuzz: ## Feed every parser with nonsense, SECONDS=60 each (needs cargo-fuzz and a nightly toolchain)
+fuzz: ## Fuzz every parser, SECONDS=60 each (needs cargo-fuzz and a nightly toolchain)
 	@if ! $(CARGO) fuzz --version >/dev/null 2>&1; then \
 	  echo "skipped: cargo-fuzz is not installed (cargo install cargo-fuzz)"; exit 0; fi; \
 	if ! $(CARGO) +nightly --version >/dev/null 2>&1; then \
@@ -79,56 +80,56 @@ fuzz: ## Feed every parser with nonsense, SECONDS=60 each (needs cargo-fuzz and 
 	    || { found="$$found $$target"; grep 'cargo fuzz run' target/fuzz-$$target.log; }; \
 	  grep -E 'number_of_executed_units|average_exec_per_sec|peak_rss_mb' target/fuzz-$$target.log; \
 	done; \
-	if [ -n "$$found" ]; then echo "something was found by:$$found (target/fuzz-*.log; the commands above show what)"; exit 1; fi
+	if [ -n "$$found" ]; then echo "failures found by:$$found (see target/fuzz-*.log; repeat them with the commands above)"; exit 1; fi
 
-# What two targets find is large and slow to try: theirs stays here.
+# The findings of two targets are large and slow to run: they are not packed.
 PACKED_FUZZ := $(filter-out import predecessor,$(FUZZ_TARGETS))
 
 .PHONY: fuzz-corpus
-fuzz-corpus: ## Pack what fuzzing found, as little as covers the same
+fuzz-corpus: ## Pack the fuzzing corpus, minimised
 	@rm -rf target/corpus; for target in $(PACKED_FUZZ); do mkdir -p target/corpus/$$target; \
 	  $(CARGO) +nightly fuzz run $$target target/corpus/$$target fuzz/seeds/$$target fuzz/corpus/$$target -- \
 	    -merge=1 -max_len=700 -close_fd_mask=3 > target/fuzz-$$target.log 2>&1 || exit 1; done
 	@tar -C target/corpus --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cJf fuzz/corpus.tar.xz $(PACKED_FUZZ)
 
 .PHONY: test-systemd
-test-systemd: ## Only the service on a real systemd (as root; says why where it cannot)
+test-systemd: ## Test only the service on a real systemd (as root; prints the reason if it cannot)
 	@$(CARGO) test --locked --test it systemd:: -- --nocapture
 
-# The model is fetched once; without it evaluation and measurements are by words alone, and say so.
+# The model is fetched once; without it evaluation and measurements cover search by words only, and report that.
 MODEL_CACHE ?= target/model-cache
 
-# A failing seed says how to repeat it.
+# A failing seed prints the command that repeats it.
 .PHONY: torture
 torture: ## Try to break the programs by random schedules (make torture MINUTES=10, or SEED=7 STEPS=60)
 	@CLAUDE_MEM_HOME=$(abspath target/tmp/model-cache) $(CARGO) run --locked --quiet --bin claude-mem -- model install || true
 	@CLAUDE_MEM_TORTURE_SEED=$(or $(SEED),$(shell date +%s)) CLAUDE_MEM_TORTURE_STEPS=$(STEPS) \
 	 CLAUDE_MEM_TORTURE_MINUTES=$(or $(MINUTES),$(if $(SEED),0,5)) \
-	 $(CARGO) test --locked --quiet --test torture -- --nocapture whatever_happens
+	 $(CARGO) test --locked --quiet --test torture -- --nocapture every_accepted_event
 
 .PHONY: soak
-soak: build ## Steady use, sampled and plotted as SVG (make soak MINUTES=5, or HOURS=8)
+soak: build ## Sample and plot steady use as SVG (make soak MINUTES=5, or HOURS=8)
 	@CLAUDE_MEM_TEST_BIN=$(CURDIR)/$(BIN) CLAUDE_MEM_SOAK_SECONDS=$(if $(HOURS),$(shell expr $(HOURS) \* 3600),$(shell expr $(or $(MINUTES),5) \* 60)) \
 	 $(CARGO) test --locked --quiet --test torture -- --ignored --nocapture steady_use
 
 .PHONY: bench
-bench: build ## Measure, beside a baseline of the same run (make bench ONLY=hook)
+bench: build ## Measure against a baseline of the same run (make bench ONLY=hook)
 	@rustc -O -C strip=symbols -o $(BIN)/nothing examples/nothing.rs
 	@CLAUDE_MEM_HOME=$(abspath $(MODEL_CACHE)) $(BIN)/claude-mem model install >/dev/null || true
 	@CLAUDE_MEM_BENCH_BIN=$(CURDIR)/$(BIN) CLAUDE_MEM_BENCH_RESULTS=$(CURDIR)/bench/results.json CLAUDE_MEM_EVAL_MODELS=$(abspath $(MODEL_CACHE))/models $(CARGO) bench --locked --quiet --bench bench -- $(ONLY)
 	@$(CARGO) bench --locked --quiet --bench local --bench redact
 
-# Where the programs go: ~/.local/bin, or PREFIX/bin.
+# The programs are installed to PREFIX/bin.
 PREFIX ?= $(HOME)/.local
 
 .PHONY: install
-install: build ## Build, copy to ~/.local/bin, wire the hooks, start the service, and see whether it works
+install: build ## Build, install to ~/.local/bin, wire the hooks, start the service, and run doctor
 	@$(BIN)/claude-mem install --bin-dir "$(PREFIX)/bin" $(INSTALL_FLAGS)
 	@echo
 	@"$(PREFIX)/bin/claude-mem" doctor
 
 .PHONY: uninstall
-uninstall: ## Take all of that back; what was remembered stays
+uninstall: ## Remove hooks, service and programs; the data stays
 	@if [ -x "$(PREFIX)/bin/claude-mem" ]; then "$(PREFIX)/bin/claude-mem" uninstall; \
 	 else $(CARGO) run --locked --quiet --bin claude-mem -- uninstall; fi
 
@@ -136,11 +137,11 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 OS := $(shell uname -s | tr A-Z a-z)
 NAME := claude-mem-$(VERSION)-$(ARCH)-$(OS)
 TREE := target/dist/$(NAME)
-# A time for everything in the tarball, so that the same commit gives the same bytes.
+# The timestamp of everything in the tarball, so that the same commit gives the same bytes.
 EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
-# Static, where the target is there: one tarball for every distribution. Otherwise for this one. Where it was built is nobody's
-# business, and would make the same commit other bytes elsewhere.
+# Static if the musl target is available: one tarball for every distribution; otherwise for the host. Build paths are
+# remapped: they are private, and would make the bytes of one commit differ between machines.
 .PHONY: dist-build
 dist-build: export RUSTFLAGS := $(RUSTFLAGS) --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo --remap-path-prefix=$(CURDIR)=/claude-mem
 dist-build: export CFLAGS := $(CFLAGS) -ffile-prefix-map=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo
@@ -160,15 +161,15 @@ dist-tree: dist-build
 	@$(BIN)/claude-mem man $(TREE)/man
 	@for shell in bash zsh fish; do $(BIN)/claude-mem completions $$shell > $(TREE)/completions/claude-mem.$$shell; done
 	@cp -R packaging config .claude-plugin $(TREE)/
-	@cp README.md ARCHITECTURE.md CHANGELOG.md SECURITY.md LICENSE LICENSE-MIT LICENSE-APACHE $(TREE)/
-	@mkdir -p $(TREE)/docs && cp docs/*.md $(TREE)/docs/
+	@cp README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md SECURITY.md LICENSE LICENSE-MIT LICENSE-APACHE $(TREE)/
+	@cp -R docs $(TREE)/
 
-# Where a release is published. Nothing is assumed: without it, the formula takes the source tarball from this disk.
+# The address where releases are published. Without it, the formula uses the source tarball on this disk.
 REPOSITORY ?=
 SOURCE := claude-mem-$(VERSION)-source
 SHA256 := $(if $(shell command -v sha256sum),sha256sum,shasum -a 256)
 
-# The commit as it is, whatever else lies around.
+# The commit alone, without untracked files.
 .PHONY: source
 source:
 	@mkdir -p dist
@@ -176,14 +177,14 @@ source:
 	@cd dist && $(SHA256) $(SOURCE).tar.gz > $(SOURCE).tar.gz.sha256
 
 .PHONY: formula
-formula: source ## The Homebrew formula, in dist/ (make formula REPOSITORY=https://…, where releases are published)
+formula: source ## Write the Homebrew formula to dist/ (make formula REPOSITORY=https://…, where releases are published)
 	@sed -e 's|@REPOSITORY@|$(or $(REPOSITORY),file://$(CURDIR))|' \
 	  -e 's|@URL@|$(if $(REPOSITORY),$(REPOSITORY)/releases/download/v$(VERSION),file://$(CURDIR)/dist)/$(SOURCE).tar.gz|' \
 	  -e "s|@SHA256@|$$(cut -d ' ' -f 1 dist/$(SOURCE).tar.gz.sha256)|" -e 1d \
 	  packaging/homebrew/claude-mem.rb.in > dist/claude-mem.rb
 
 .PHONY: dist
-dist: dist-tree formula ## A tarball with everything, the source, their checksums, and the Homebrew formula, in dist/
+dist: dist-tree formula ## Write release tarball, source tarball, checksums and Homebrew formula to dist/
 	@mkdir -p dist
 	@if tar --version 2>/dev/null | grep -q GNU; then \
 	  tar -C target/dist --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rw,go=rX --mtime=@$(EPOCH) -cf - $(NAME); \
@@ -191,20 +192,37 @@ dist: dist-tree formula ## A tarball with everything, the source, their checksum
 	@cd dist && $(SHA256) $(NAME).tar.gz > $(NAME).tar.gz.sha256
 	@cat dist/*.sha256
 
-# Who answers for the package: unless somebody is named, the author of the commit.
+# The package's maintainer; by default the author of the commit.
 MAINTAINER ?= $(shell git log -1 --format='%an <%ae>' 2>/dev/null)
 
 .PHONY: deb
-deb: dist-tree ## A Debian package, in dist/ (needs cargo-deb: cargo install cargo-deb)
+deb: dist-tree ## Write a Debian package to dist/ (needs cargo-deb: cargo install cargo-deb)
 	@rm -rf target/deb && mkdir -p dist target/deb
 	@cp -R $(TREE)/bin $(TREE)/man $(TREE)/completions target/deb/
+	@mkdir target/deb/systemd && cp packaging/systemd/claude-mem.socket target/deb/systemd/
+	@sed 's|^ExecStart=%h/.local/bin/|ExecStart=/usr/bin/|' packaging/systemd/claude-mem.service > target/deb/systemd/claude-mem.service
 	@$(CARGO) deb --no-build --no-strip --maintainer "$(MAINTAINER)" --output dist/
 
 .PHONY: eval
-eval: ## How well search finds what was meant (make eval DATA=file.jsonl for data of your own)
+eval: ## Measure the recall of search (DATA=file.jsonl for your own data; also LOCOMO, HISTORY, QUESTIONS)
 	@CLAUDE_MEM_HOME=$(abspath $(MODEL_CACHE)) $(CARGO) run --locked --quiet --bin claude-mem -- model install || true
-	@DATA=$(if $(DATA),$(abspath $(DATA))) CLAUDE_MEM_EVAL_MODELS=$(abspath $(MODEL_CACHE))/models $(CARGO) bench --locked --quiet --profile dev --bench eval
+	@DATA=$(if $(DATA),$(abspath $(DATA))) LOCOMO=$(if $(LOCOMO),$(abspath $(LOCOMO))) HISTORY=$(if $(HISTORY),$(abspath $(HISTORY))) \
+	 QUESTIONS=$(if $(QUESTIONS),$(abspath $(QUESTIONS))) CLAUDE_MEM_EVAL_MODELS=$(abspath $(MODEL_CACHE))/models $(CARGO) bench --locked --quiet --profile dev --bench eval
+
+# DATA has a folder for each project, with transcripts in claude/**/*.jsonl. Also: ONLY=notes|tokens, SEED, SAMPLE, TURNS
+# (benches/eval_notes/main.rs). Optimising our own code a little halves the time; the dependencies are those of the tests.
+.PHONY: eval-notes
+eval-notes: ## Replay transcripts and print figures about their notes (make eval-notes DATA=dir)
+	@DATA=$(if $(DATA),$(abspath $(DATA))) ONLY=$(ONLY) SEED=$(SEED) SAMPLE=$(SAMPLE) TURNS=$(TURNS) \
+	 $(CARGO) bench --locked --quiet --profile dev --config profile.dev.package.claude-mem.opt-level=1 --bench eval_notes
+
+# The same transcripts in order of time: each session gets the context that memory had then. Also: SEED, STARTS, MOMENTS
+# (benches/eval_recall/main.rs). The sample to read is written to target/eval-recall.
+.PHONY: eval-recall
+eval-recall: ## Replay transcripts and print figures about the context of sessions (make eval-recall DATA=dir)
+	@DATA=$(if $(DATA),$(abspath $(DATA))) SEED=$(SEED) STARTS=$(STARTS) MOMENTS=$(MOMENTS) \
+	 $(CARGO) bench --locked --quiet --profile dev --config profile.dev.package.claude-mem.opt-level=1 --bench eval_recall
 
 .PHONY: clean
-clean: ## Remove what was built
+clean: ## Remove build output
 	$(CARGO) clean

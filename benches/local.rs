@@ -1,5 +1,5 @@
-//! How long the provider without a model takes: microseconds per event over every stored payload and turn, and for
-//! events at the hook's size limit. `cargo bench --bench local`.
+//! The speed of the provider without a model: microseconds per event over every stored payload and turn, and for events at
+//! the hook's size limit. `cargo bench --bench local`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement, not the program")]
 
@@ -8,15 +8,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, iter};
 
-use claude_mem::compress::local::{observe, summarize};
-use claude_mem::compress::routine::{SeenFiles, judge};
-use claude_mem::compress::turn::{Turn, TurnEvent};
+use claude_mem::compress::note::{note, summarize};
+use claude_mem::compress::routine::{SeenFiles, classify};
+use claude_mem::compress::turn::Turn;
 use claude_mem::config::Verbosity;
+use claude_mem::tools::{RawEvent, ToolEvent};
 use serde_json::{Value, json};
 
 fn main() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let mut turns: Vec<(String, Turn)> =
+    let mut turns: Vec<(String, Stored)> =
         files(&fixtures.join("turns")).map(|path| (name(&path), stored_turn(&path))).collect();
     for folder in ["PostToolUse", "PostToolUseFailure", "old-2.0.14/PostToolUse"] {
         turns.extend(
@@ -43,16 +44,26 @@ fn main() {
     }
 }
 
-/// Everything that is done to a turn: judged, observed, summed up.
-fn time(turn: &Turn, rounds: u32) -> Duration {
+/// A turn with its events as stored in the queue.
+struct Stored {
+    turn: Turn,
+    events: Vec<RawEvent>,
+}
+
+/// Runs all steps on a turn: parsing, classification, note, summary.
+fn time(stored: &Stored, rounds: u32) -> Duration {
     let started = Instant::now();
     for _ in 0..rounds {
         let mut seen = SeenFiles::default();
-        for event in &turn.events {
-            black_box(judge(black_box(event), Verbosity::Normal, &mut seen));
+        let mut turn = stored.turn.clone();
+        for raw in &stored.events {
+            let mut event = ToolEvent::parse(black_box(raw), turn.project_path.as_deref());
+            black_box(classify(&event, Verbosity::Normal, &mut seen));
+            event.release_texts();
+            turn.events.push(event);
         }
-        black_box(observe(black_box(turn)));
-        black_box(summarize(black_box(turn)));
+        let note = black_box(note(black_box(&turn)));
+        black_box(note.map(|note| summarize(&turn, &note)));
     }
     started.elapsed() / rounds
 }
@@ -79,41 +90,42 @@ fn text(value: &Value, name: &str) -> Option<String> {
     value.get(name).and_then(Value::as_str).map(str::to_owned)
 }
 
-fn event(hook: &Value) -> TurnEvent {
+fn event(hook: &Value) -> RawEvent {
     let mut payload = json!({});
     for part in ["tool_input", "tool_response", "error"] {
         if let Some(value) = hook.get(part) {
             payload[part] = value.clone();
         }
     }
-    TurnEvent {
+    RawEvent {
         tool_name: text(hook, "tool_name"),
         payload: payload.to_string(),
         failed: hook.get("error").is_some(),
         cwd: text(hook, "cwd"),
-        ..TurnEvent::default()
+        ..RawEvent::default()
     }
 }
 
-fn single(hook: &Value) -> Turn {
+fn single(hook: &Value) -> Stored {
     let project_path = Some("/home/dev/project".to_owned());
-    Turn { project_path, events: vec![event(hook)], ..Turn::default() }
+    Stored { turn: Turn { project_path, ..Turn::default() }, events: vec![event(hook)] }
 }
 
-fn stored_turn(path: &Path) -> Turn {
+fn stored_turn(path: &Path) -> Stored {
     let stored = read(path);
-    Turn {
+    let turn = Turn {
         project: text(&stored, "project").unwrap(),
         project_path: text(&stored, "project_path"),
         branch: text(&stored, "branch"),
         prompt: text(&stored, "prompt"),
-        last_assistant_message: text(&stored, "last_assistant_message"),
-        events: stored["events"].as_array().unwrap().iter().map(event).collect(),
-    }
+        closings: text(&stored, "last_assistant_message").into_iter().collect(),
+        ..Turn::default()
+    };
+    Stored { turn, events: stored["events"].as_array().unwrap().iter().map(event).collect() }
 }
 
 /// Events of the size at which the hook cuts.
-fn largest() -> impl Iterator<Item = (&'static str, Turn)> {
+fn largest() -> impl Iterator<Item = (&'static str, Stored)> {
     let line = "    let value = compute(3, \"error: something failed\"); // src/a.rs:10:5\n";
     let code: String = iter::repeat_n(line, 1_000_000 / line.len()).collect();
     let edited = code.replacen("compute", "measure", 1);

@@ -1,4 +1,4 @@
-//! How much processor time redaction takes and what it keeps in memory. `cargo bench --bench redact`
+//! CPU time and memory of redaction. `cargo bench --bench redact`
 
 #![allow(
     clippy::print_stdout,
@@ -68,7 +68,7 @@ fn median(redactor: &Redactor, text: &str) -> Duration {
     times[times.len() / 2]
 }
 
-/// What this thread used of a processor, so that a busy machine does not count; elsewhere than on Linux, the time.
+/// CPU time of this thread, so that other load does not count; on systems other than Linux, wall-clock time.
 fn used() -> Duration {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let status = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();

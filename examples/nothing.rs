@@ -1,3 +1,3 @@
-//! The least that a process can do: the baseline of the hook's figures.
+//! A process that does nothing: the baseline of the hook's figures.
 
 fn main() {}

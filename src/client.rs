@@ -1,4 +1,4 @@
-//! Asks the worker over its socket. What an answer means is the caller's to judge.
+//! HTTP client for the worker's socket. Interpreting the response is up to the caller.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,29 +12,29 @@ use hyper_util::rt::TokioExecutor;
 use hyperlocal::{UnixConnector, Uri};
 use serde_json::Value;
 
-/// A worker that does not answer within this is not well.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// A worker that takes longer than this is considered down.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks a route, with a body if there is one, and returns its JSON, whatever its status. An error means that there was no
-/// answer.
+/// Sends a request, with a body if given, and returns the response's JSON regardless of its status.
+/// An error means that there was no response.
 pub async fn ask(socket: &Path, method: Method, route: &str, body: Option<&Value>) -> anyhow::Result<Value> {
     let request = Request::builder()
         .method(method)
         .uri(Uri::new(socket, route))
         .header("content-type", "application/json")
         .body(Full::new(body.map(|body| Bytes::from(body.to_string())).unwrap_or_default()))?;
-    // A connection costs less than finding out that an old one is dead.
+    // A new connection is cheaper than detecting that a pooled one is dead.
     let client: Client<UnixConnector, Full<Bytes>> =
         Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(UnixConnector);
-    let answer = tokio::time::timeout(PATIENCE, async {
+    let answer = tokio::time::timeout(TIMEOUT, async {
         let response = client.request(request).await?;
         Ok::<_, anyhow::Error>(response.into_body().collect().await?.to_bytes())
     });
-    let bytes = answer.await.context("the worker does not answer")??;
-    serde_json::from_slice(&bytes).context("the worker's answer makes no sense")
+    let bytes = answer.await.context("the worker does not respond")??;
+    serde_json::from_slice(&bytes).context("the worker's response is not valid JSON")
 }
 
-/// Text as part of a URL.
+/// Percent-encodes text for a URL.
 pub fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

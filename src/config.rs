@@ -1,7 +1,7 @@
 //! Settings: the compiled-in defaults, then the user's file, then the environment.
 //!
-//! The only place that reads the environment. Strict for people and for the worker ([`Config::load`]), forgiving for
-//! the hook ([`Config::load_forgiving`]), which must work with whatever it finds.
+//! The only module that reads the environment. Loading is strict for people and the worker ([`Config::load`]) and
+//! forgiving for the hook ([`Config::load_forgiving`]), which must run with any settings.
 
 mod environment;
 mod layers;
@@ -15,8 +15,8 @@ pub use environment::Environment;
 #[cfg(feature = "service")]
 pub use outgoing::{Outgoing, Proxies, Secret};
 pub use settings::{
-    Anthropic, Backup, Batch, Capture, ClaudeCli, Compress, Config, Context, Cost, Hook, OpenAi, Price,
-    Provider, Queue, Retention, Search, Synchronous, Verbosity, Worker,
+    Anthropic, Backfill, Backup, Batch, Capture, ClaudeCli, Compress, Config, Context, Cost, FollowedAgent,
+    Hook, Notice, OpenAi, Price, Provider, Queue, Retention, Search, Synchronous, Verbosity, Worker,
 };
 
 use std::path::{Path, PathBuf};
@@ -24,19 +24,19 @@ use std::{fmt, fs, io};
 
 use layers::{is_all_comments, layered};
 
-/// Every key with its default and what it means.
+/// Every key with its default and its meaning.
 pub const DEFAULTS: &str = include_str!("../config/claude-mem.toml");
 
-/// What `install` writes for the user to change: the same text with every key commented out, so that a later version's
-/// defaults still reach those who changed nothing.
+/// The settings file that `install` writes: the defaults with every key commented out, so that a user who changes nothing
+/// gets the defaults of later versions.
 #[cfg(feature = "service")]
 pub fn commented_defaults() -> String {
-    let head = "# claude-mem: your settings. Remove the # before a line to change it; its default is what it says.\n\
-                # `claude-mem config check` tells about mistakes.\n";
+    let head = "# claude-mem: your settings. Remove the # before a line to change it; the value shown is the default.\n\
+                # `claude-mem config check` reports mistakes.\n";
     let body = DEFAULTS.split_once("\n\n").map_or(DEFAULTS, |(_, body)| body);
     let mut text = format!("{head}\n");
     for line in body.lines() {
-        // A table inside a section would be a setting of its own, even if it is empty.
+        // The header of a nested table is a setting of its own, even if the table is empty.
         let is_section = line.starts_with('[') && !line.contains('.');
         let stays = line.is_empty() || line.starts_with('#') || is_section;
         text.push_str(if stays { "" } else { "#" });
@@ -48,14 +48,14 @@ pub fn commented_defaults() -> String {
 
 const DEFAULTS_AS_JSON: &str = include_str!(concat!(env!("OUT_DIR"), "/defaults.json"));
 
-/// A setting that cannot be used, said so that the user can find and repair it.
+/// A setting that cannot be used, with its place, so that the user can find and fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// `path:line`, or the name of the environment variable.
     pub place: String,
     /// `section.key`; empty if the file is not TOML at all.
     pub key: String,
-    /// What is wrong with it.
+    /// The reason.
     pub message: String,
 }
 
@@ -69,24 +69,24 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why there is no configuration.
+/// An error that prevents loading the settings.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A key or value is wrong.
     #[error("{0}")]
     Bad(Problem),
-    /// The file is there and cannot be read.
+    /// The file exists but cannot be read.
     #[error("cannot read {path}: {source}")]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
 impl Default for Config {
-    /// What `config/claude-mem.toml` says. A build step has parsed it already: most hooks need no more than this.
+    /// The values of `config/claude-mem.toml`. A build step has parsed the file already: most hooks need nothing else.
     #[allow(clippy::expect_used, reason = "the text is compiled in, and a test parses it")]
     fn default() -> Self {
         serde_json::from_str(DEFAULTS_AS_JSON).expect("the compiled-in defaults are valid")
@@ -94,7 +94,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The settings from `file`, if there is one, and the environment. The first mistake is an error.
+    /// The settings from `file`, if it exists, and the environment. Returns the first mistake as an error.
     pub fn load(file: &Path, environment: &Environment) -> Result<Self, ConfigError> {
         let unreadable = |source| ConfigError::Unreadable { path: file.to_owned(), source };
         let text = read_optional(file).map_err(unreadable)?;
@@ -106,8 +106,8 @@ impl Config {
         }
     }
 
-    /// The settings from `file` and the environment, with the default for everything that cannot be used, and what
-    /// could not be used.
+    /// The settings from `file` and the environment, with the default in place of every unusable value, and the problems
+    /// found.
     pub fn load_forgiving(file: &Path, environment: &Environment) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let text = read_optional(file).unwrap_or_else(|error| {
@@ -123,7 +123,7 @@ impl Config {
         (config, problems)
     }
 
-    /// Variables of the environment that begin as settings do, and set nothing.
+    /// Environment variables that begin like a setting but match no key.
     #[cfg(feature = "service")]
     pub fn variables_that_set_nothing(environment: &Environment) -> Vec<&str> {
         layers::variables_that_set_nothing(environment)

@@ -1,6 +1,7 @@
-//! From what somebody says to a memory: what is private goes, secrets go, and what cannot be kept is refused with advice.
+//! Saving and deleting memories by hand: strips private parts, redacts secrets, and rejects
+//! unusable input with advice.
 //!
-//! The worker and whoever writes without one do it with the same code. Knows nothing of HTTP or MCP.
+//! Shared by the worker and by callers that write without one. Independent of HTTP and MCP.
 
 use std::path::Path;
 
@@ -21,133 +22,170 @@ use crate::store::StoreError;
 use crate::store::curate::{self as store, Forgettable, Stated};
 use crate::store::learnings;
 use crate::store::memory::new_uid;
+use crate::store::projects;
 use crate::store::search::Kind;
 
-/// More than this is a document, not a memory.
-const MOST_CHARS: usize = 20_000;
-/// More than this is a memory, not a learning: it stands in every context.
-const MOST_LEARNING_CHARS: usize = learn::LONGEST;
-/// What is longer than this is told in full in the detail, and in short in the summary.
+/// Maximum length of a memory; a longer text is a document.
+const MAX_CHARS: usize = 20_000;
+/// Maximum length of a learning, because it is in every context; a longer text is a memory.
+const MAX_LEARNING_CHARS: usize = learn::LONGEST;
+/// Longer texts go into the detail, with a shortened summary.
 const SHORT_CHARS: usize = 600;
 
-/// Something that is to be remembered, as it comes over the wire.
+/// Confidence in a learning that an agent states: high enough to be shown, fading unless sessions
+/// confirm it.
+const BY_AGENT: f64 = 0.7;
+const EVERYWHERE: &str =
+    "only the user can add a learning for every project: `claude-mem learn add --everywhere`";
+
+/// A memory to save, as sent over the wire.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Statement {
-    /// Makes a second arrival of the same one known; made here if it is missing.
+    /// Identifies a repeated request; generated here if missing.
     pub uid: String,
-    /// What is to be remembered.
+    /// The text to remember.
     pub text: String,
-    /// What it is called; its beginning if missing.
+    /// Its title; the first sentence if missing.
     pub title: String,
     /// An observation's type; discovery if missing.
     #[serde(rename = "type")]
     pub kind: String,
     /// A learning's category, if it is a learning.
     pub learning: String,
-    /// Whether the learning holds in every project.
+    /// True if the learning applies to every project.
     pub everywhere: bool,
-    /// Files that it is about.
+    /// Related files.
     pub files: Vec<String>,
-    /// Words to find it by.
+    /// Search keywords.
     pub concepts: Vec<String>,
     /// The project's name; that of `project_path` if missing.
     pub project: String,
     /// A directory of the project.
     pub project_path: String,
-    /// The session in which it was said.
+    /// The session it was stated in.
     pub session_id: String,
+    /// True if an agent states it, not the user: its confidence is lower and fades, and it applies
+    /// to its project only.
+    pub by_agent: bool,
 }
 
-/// A statement that can be kept.
+/// A validated statement.
 #[derive(Debug, Clone)]
-pub enum Accepted {
-    /// As an observation.
-    Memory(Stated),
-    /// As a learning.
-    Learning {
-        /// What it says.
-        draft: LearningDraft,
-        /// The project's name.
-        project: String,
-        /// The present.
-        now: Millis,
-    },
+pub struct Accepted {
+    about: About,
+    what: Kept,
 }
 
-/// What a statement makes, or why it is not kept, as a sentence to act on.
+#[derive(Debug, Clone)]
+enum Kept {
+    /// As an observation; its project is resolved when it is stored.
+    Memory(Box<Stated>),
+    /// As a learning.
+    Learning { draft: LearningDraft, now: Millis },
+}
+
+/// Validates a statement. The error is a sentence to act on.
 pub fn accept(
     statement: Statement,
     capture: &Capture,
     user_home: Option<&Path>,
     now: Millis,
 ) -> Result<Accepted, String> {
-    let place = Place::of(&statement, capture, user_home)?;
+    let about = About::of(&statement, capture, user_home)?;
     let text = harmless(&statement.text);
     if text.is_empty() {
         return Err(if statement.text.trim().is_empty() {
-            "text is empty: say what to remember".into()
+            "text is empty; pass the text to remember".into()
         } else {
-            "nothing is left of the text without what is private in it".into()
+            "nothing is left of the text after its private parts were removed".into()
         });
     }
     let uid = if statement.uid.is_empty() { new_uid() } else { statement.uid.clone() };
     if statement.learning.is_empty() {
         let draft = draft(&statement, text)?;
         let session = Some(statement.session_id).filter(|id| !id.is_empty()).map(SessionId);
-        let Place { project, path } = place;
-        Ok(Accepted::Memory(Stated { uid, project, project_path: path, session, draft, now }))
+        Ok(Accepted {
+            about,
+            what: Kept::Memory(Box::new(Stated { uid, session, draft, now, ..Stated::default() })),
+        })
     } else {
         let category = category(&statement.learning)?;
-        bounded(&text, MOST_LEARNING_CHARS, "a learning is a sentence or two; save the rest as a memory")?;
-        let draft =
-            LearningDraft { everywhere: statement.everywhere, ..LearningDraft::new(category, &text, 1.0) };
-        let draft = learn::cleaned(draft).ok_or("nothing is left of it to be known: say it as a sentence")?;
-        Ok(Accepted::Learning { draft, project: place.project, now })
+        bounded(&text, MAX_LEARNING_CHARS, "a learning is one or two sentences; save the rest as a memory")?;
+        if statement.by_agent && statement.everywhere {
+            return Err(EVERYWHERE.into());
+        }
+        let confidence = if statement.by_agent { BY_AGENT } else { 1.0 };
+        let draft = LearningDraft {
+            everywhere: statement.everywhere,
+            ..LearningDraft::new(category, &text, confidence)
+        };
+        let draft = learn::cleaned(draft)
+            .ok_or("nothing is left of the text after clean-up; state it as a sentence")?;
+        Ok(Accepted { about, what: Kept::Learning { draft, now } })
     }
 }
 
-/// Keeps it, and tells under which reference.
+/// Stores it and returns its reference.
 pub fn keep(database: &mut Connection, accepted: &Accepted) -> Result<Value, StoreError> {
-    let (reference, title, known) = match accepted {
-        Accepted::Memory(stated) => {
-            let kept = store::save(database, stated)?;
+    let (project_key, project, project_path) = accepted.about.settle(database)?;
+    let (reference, title, known) = match &accepted.what {
+        Kept::Memory(stated) => {
+            let stated = Stated { project_key, project, project_path, ..(**stated).clone() };
+            let kept = store::save(database, &stated)?;
             let title = stated.draft.title.clone().unwrap_or_default();
             (answer::reference(Kind::Observation, kept.id), title, kept.known)
         }
-        Accepted::Learning { draft, project, now } => {
-            let step = learn::weigh_by_hand(&learnings::known(database, project)?, draft.clone());
+        Kept::Learning { draft, now } => {
+            let known = learnings::known(database, &project)?;
+            let step = if draft.confidence >= 1.0 {
+                learn::weigh_by_hand(&known, draft.clone())
+            } else {
+                // An agent must not restore a learning that the user forgot.
+                let Some(step) = learn::weigh(&known, vec![draft.clone()]).pop() else {
+                    return Ok(json!({"ref": "", "title": draft.content, "known": true}));
+                };
+                step
+            };
             let is_known = step.seen.is_some();
-            let added = learnings::add(database, &step, project, *now)?.ok_or(StoreError::Gone)?;
+            let added = learnings::add(database, &step, &project, *now)?.ok_or(StoreError::Gone)?;
             (format!("L{}", added.id), added.content, is_known)
         }
     };
     Ok(json!({"ref": reference, "title": title, "known": known}))
 }
 
-/// What a reference to forget refers to: `12` is an observation, `L12` a learning.
+/// Parses a reference to forget: `12` is an observation, `L12` a learning.
 pub fn forgettable(reference: &str) -> Result<Forgettable, String> {
     let word = reference.trim().trim_start_matches('#');
     if let Some(digits) = word.strip_prefix(['L', 'l']) {
         let id = digits.parse().ok().filter(|id| *id > 0);
-        return id.map(Forgettable::Learning).ok_or_else(|| format!("'{reference}' is no id"));
+        return id.map(Forgettable::Learning).ok_or_else(|| format!("'{reference}' is not an id"));
     }
     match answer::referred(word) {
         Some((Kind::Observation, id)) => Ok(Forgettable::Observation(id)),
         Some(_) => Err(format!(
-            "{reference} is a summary or a prompt: only observations (12) and learnings (L12) can be forgotten singly"
+            "{reference} is a summary or a prompt; only observations (12) and learnings (L12) can be forgotten one by one"
         )),
-        None => Err(format!("'{reference}' is no id: they look like 12, or L12 for a learning")),
+        None => Err(format!("'{reference}' is not an id; ids look like 12, or L12 for a learning")),
     }
 }
 
-/// Forgets something, or brings it back.
+/// Forgets a memory, or restores it. With `within`, only a learning of that project: others, and those that hold everywhere,
+/// count as missing.
 pub fn forget(
     database: &mut Connection,
     what: Forgettable,
     undo: bool,
+    within: Option<&str>,
     now: Millis,
 ) -> Result<Option<Value>, StoreError> {
+    if let (Forgettable::Learning(id), Some(project)) = (what, within) {
+        let learning = learnings::get(database, id)?;
+        if learning.is_none_or(|learning| learning.project.as_deref() != Some(project)) {
+            return Ok(None);
+        }
+    }
     let outcome =
         if undo { store::restore(database, what, now)? } else { store::forget(database, what, now)? };
     let reference = match what {
@@ -157,37 +195,50 @@ pub fn forget(
     Ok(outcome.map(|outcome| json!({"ref": reference, "title": outcome.title, "changed": outcome.changed})))
 }
 
-/// The project that a statement is about.
-struct Place {
-    project: String,
-    path: String,
+/// The project of a statement: the named one, else that of its directory.
+#[derive(Debug, Clone)]
+struct About {
+    named: String,
+    place: Option<Project>,
 }
 
-impl Place {
+impl About {
     fn of(statement: &Statement, capture: &Capture, user_home: Option<&Path>) -> Result<Self, String> {
+        let named = statement.project.clone();
         if statement.project_path.is_empty() {
-            if statement.project.is_empty() {
-                return Err("project or project_path must say what it is about".into());
+            if named.is_empty() {
+                return Err("set project or project_path".into());
             }
-            return Ok(Self { project: statement.project.clone(), path: String::new() });
+            return Ok(Self { named, place: None });
         }
-        let found = Project::of(Path::new(&statement.project_path), capture);
-        if !statement.project.is_empty() && statement.project != found.name {
-            return Ok(Self { project: statement.project.clone(), path: String::new() });
-        }
-        if found.is_excluded(capture, user_home) {
+        let place = Project::of(Path::new(&statement.project_path), capture);
+        // A given name that ends with the folder's name may be its disambiguated form.
+        if (named.is_empty() || named.ends_with(&place.name)) && place.is_excluded(capture, user_home) {
             return Err(format!(
-                "the project {} is excluded from memory (capture.exclude_projects, or a .claude-mem-off file), so \
-                 nothing is kept",
-                found.name
+                "the project {} is excluded (capture.exclude_projects, or a .claude-mem-off file), so \
+                 nothing was saved",
+                place.name
             ));
         }
-        Ok(Self { project: found.name, path: found.path.to_string_lossy().into_owned() })
+        Ok(Self { named, place: Some(place) })
+    }
+
+    /// Returns the project's key, name and path. A named project other than the directory's has
+    /// only a name.
+    fn settle(&self, database: &mut Connection) -> Result<(String, String, String), StoreError> {
+        if let Some(place) = &self.place {
+            let is_here = self.named.is_empty() || self.named == projects::name_of(database, place)?;
+            if is_here {
+                let name = projects::settle(database, place)?;
+                return Ok((place.key.clone(), name, place.path.to_string_lossy().into_owned()));
+            }
+        }
+        Ok((String::new(), self.named.clone(), String::new()))
     }
 }
 
 fn draft(statement: &Statement, text: String) -> Result<ObservationDraft, String> {
-    bounded(&text, MOST_CHARS, "say the essence, and where the rest is")?;
+    bounded(&text, MAX_CHARS, "save the essence, and where to find the rest")?;
     let kind = if statement.kind.is_empty() { ObservationType::Discovery } else { kind(&statement.kind)? };
     let title = harmless(&statement.title);
     let title = one_line(if title.is_empty() { first_sentence(&text) } else { &title }, 100);
@@ -212,7 +263,7 @@ fn draft(statement: &Statement, text: String) -> Result<ObservationDraft, String
     Ok(redacted::observation(draft))
 }
 
-/// Without what is private and without secrets.
+/// Removes private parts and redacts secrets.
 fn harmless(text: &str) -> String {
     let stripped = PrivateTags::default().strip(text).into_owned();
     Redactor::new().redact(stripped.trim()).into_string().trim().replace('\0', "")
@@ -221,7 +272,7 @@ fn harmless(text: &str) -> String {
 fn bounded(text: &str, most: usize, advice: &str) -> Result<(), String> {
     let count = text.chars().count();
     if count > most {
-        return Err(format!("the text has {count} characters, and {most} are the most: {advice}"));
+        return Err(format!("the text has {count} characters, but at most {most} are allowed: {advice}"));
     }
     Ok(())
 }
@@ -236,13 +287,16 @@ fn kind(word: &str) -> Result<ObservationType, String> {
     let known = ObservationType::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(word.trim()));
     known.ok_or_else(|| {
         let words = ObservationType::ALL.map(ObservationType::as_str).join(", ");
-        format!("type: '{word}' is none of {words}")
+        format!("unknown type '{word}'; expected one of {words}")
     })
 }
 
 fn category(word: &str) -> Result<Category, String> {
     Category::from_word(word).ok_or_else(|| {
-        format!("learning: '{word}' is none of {}", Category::ALL.map(Category::as_str).join(", "))
+        format!(
+            "unknown learning category '{word}'; expected one of {}",
+            Category::ALL.map(Category::as_str).join(", ")
+        )
     })
 }
 
@@ -261,13 +315,13 @@ mod tests {
 
     fn memory(statement: Statement) -> ObservationDraft {
         match accepted(statement) {
-            Ok(Accepted::Memory(stated)) => stated.draft,
+            Ok(Accepted { what: Kept::Memory(stated), .. }) => stated.draft,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn nothing_private_and_no_secret_is_kept_in_any_field() {
+    fn private_parts_and_secrets_are_removed_from_all_fields() {
         let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
         let words = format!("Deploy with {secret} <private>the door code is 4711</private> on Mondays");
         let statement = Statement {
@@ -285,28 +339,28 @@ mod tests {
     }
 
     #[test]
-    fn a_title_is_made_of_the_first_sentence() {
+    fn title_defaults_to_the_first_sentence() {
         let draft = memory(of_text("We dropped the token cache. It raced with logout.\nMore."));
         assert_eq!(draft.title.as_deref(), Some("We dropped the token cache"));
         assert_eq!(
             draft.summary.as_deref(),
             Some("We dropped the token cache. It raced with logout.\nMore.")
         );
-        assert_eq!(memory(of_text("Short")).summary, None, "what the title says is not said twice");
+        assert_eq!(memory(of_text("Short")).summary, None, "the summary does not repeat the title");
         let long = memory(of_text(&"many words ".repeat(100)));
         assert!(long.detail.is_some_and(|detail| detail.len() > 1000));
     }
 
     #[test]
-    fn what_cannot_be_kept_is_refused_with_advice() {
+    fn invalid_statements_are_refused_with_advice() {
         let learning = |text: &str, category: &str| Statement { learning: category.into(), ..of_text(text) };
         let nowhere = Statement { text: "x".into(), ..Statement::default() };
         let odd = Statement { kind: "bug".into(), ..of_text("x") };
         let cases = [
             (of_text("  "), "empty"),
             (of_text("<private>all of it"), "private"),
-            (of_text(&"x".repeat(MOST_CHARS + 1)), "essence"),
-            (learning(&"x".repeat(MOST_LEARNING_CHARS + 1), "gotcha"), "memory"),
+            (of_text(&"x".repeat(MAX_CHARS + 1)), "essence"),
+            (learning(&"x".repeat(MAX_LEARNING_CHARS + 1), "gotcha"), "memory"),
             (learning("x", "rule"), "architecture, convention"),
             (odd, "bugfix, feature"),
             (nowhere, "project"),
@@ -318,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excluded_project_keeps_nothing() {
+    fn excluded_project_saves_nothing() {
         let scratch = tempfile::tempdir().unwrap();
         std::fs::write(scratch.path().join(crate::project::OFF_FILE), "").unwrap();
         let here = Statement {

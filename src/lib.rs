@@ -1,6 +1,6 @@
 //! Persistent memory for Claude Code, as a supervised operating-system service.
 //!
-//! An event walks through the rooms in one direction, and never back:
+//! Events flow in one direction:
 //!
 //! ```text
 //! hook ──▶ store ◀── worker ──▶ compress ──▶ llm
@@ -10,32 +10,39 @@
 //!
 //! Dependencies point down this list only:
 //!
-//! - [`cli`]: the commands that people use
-//! - [`mcp`]: the same memory as tools for Claude and other agents
-//! - [`client`]: asks the worker over its socket
+//! - [`cli`]: the command line
+//! - [`mcp`]: the memory as tools for Claude Code and other agents
+//! - [`client`]: HTTP client for the worker's socket
 //! - [`worker`]: the service: sockets, queue processor, HTTP API
-//! - [`hook`]: what `claude-mem-hook` does: read, strip, insert or spool, nudge, print
-//! - [`repository`]: what is going on in a repository, by asking git
-//! - [`context`]: what a new session is told about the ones before it
-//! - [`curate`]: from what somebody says to a memory, and what may be forgotten
-//! - [`search`]: from a question to the memories that answer it
-//! - [`learn`]: what a turn teaches that later sessions must know
-//! - [`compress`]: from a turn's events to observations and summaries
-//! - [`llm`]: models, and the only way out
-//! - [`symbols`]: which functions and types a file has, and what an edit did to them
+//! - [`backfill`]: histories that agents keep, replayed through live capture
+//! - [`hook`]: the work of `claude-mem-hook`: read, strip, insert or spool, nudge, print
+//! - [`repository`]: the state of a git repository
+//! - [`context`]: the context that a new session gets from earlier ones
+//! - [`curate`]: saving and deleting memories by hand
+//! - [`search`]: from a query to the matching memories
+//! - [`learn`]: learnings from a turn for later sessions
+//! - [`compress`]: from a turn to its note, summary and digest
+//! - [`tools`]: tool events, parsed once
+//! - [`llm`]: models, and the only network access
+//! - [`symbols`]: functions and types of a file, and their changes by an edit
 //! - [`store`]: the database, and all SQL
-//! - [`spool`]: where events wait that the database would not take
-//! - [`unfinished`]: files that are complete or not there
-//! - [`project`]: which project a directory belongs to
-//! - [`privacy`]: what must not be kept, and what must not leave
-//! - [`config`], [`paths`]: settings and places
-//! - [`tokens`]: how many tokens a text takes
-//! - [`wiring`]: which of its events call our hook
-//! - [`wire`]: what Claude Code sends and accepts
-//! - [`model`]: what we talk about
+//! - [`spool`]: events that the database could not store yet
+//! - [`unfinished`]: atomic files
+//! - [`project`]: the project of a directory
+//! - [`privacy`]: private parts that are not stored, and secrets that are not sent
+//! - [`disk`]: free space, and the reserve for new events
+//! - [`config`], [`paths`]: settings and paths
+//! - [`file_system`]: detection of network file systems
+//! - [`tokens`]: token counts of texts
+//! - [`text`]: one-line texts, limited in length, without control sequences
+//! - [`wiring`]: the Claude Code events that call our hook
+//! - [`wire`]: the JSON that Claude Code sends and accepts
+//! - [`model`]: the domain types
 //!
 //! The hook links nothing asynchronous: it is built without the `service` feature.
 
+#[cfg(feature = "service")]
+pub mod backfill;
 #[cfg(feature = "service")]
 pub mod cli;
 #[cfg(feature = "service")]
@@ -46,6 +53,8 @@ pub mod config;
 pub mod context;
 #[cfg(feature = "service")]
 pub mod curate;
+pub mod disk;
+pub mod file_system;
 pub mod hook;
 #[cfg(feature = "service")]
 pub mod learn;
@@ -65,7 +74,11 @@ pub mod spool;
 pub mod store;
 #[cfg(feature = "service")]
 pub mod symbols;
+#[cfg(feature = "service")]
+pub mod text;
 pub mod tokens;
+#[cfg(feature = "service")]
+pub mod tools;
 pub mod unfinished;
 pub mod wire;
 #[cfg(feature = "service")]

@@ -1,13 +1,14 @@
-//! What we talk about: events, observations, summaries. Knows nothing of files, SQL or HTTP.
+//! The domain types: events, observations, summaries, learnings. Independent of files, SQL and
+//! HTTP.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since 1970 UTC, as every `*_at` column has them.
+/// Milliseconds since 1970 UTC, as in every `*_at` column.
 pub type Millis = i64;
 
-/// Claude's own id of a session.
+/// Claude Code's id of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SessionId(pub String);
@@ -25,76 +26,82 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// One thing that a hook accepted, ready to be stored: in the database at once, or by way of the spool.
+/// An event that a hook accepted, ready to be stored in the database or the spool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// What makes it this event and no other.
+    /// Its identity, for deduplication.
     pub key: EventKey,
-    /// When the hook saw it.
+    /// Time at which the hook received it.
     pub at: Millis,
-    /// Whose it is. Only a payload that could not be understood may lack it.
+    /// Its session. Only a payload that could not be parsed may lack it.
     pub session: Option<SessionStamp>,
-    /// What happened.
+    /// Its content.
     pub body: EventBody,
 }
 
-/// How a second arrival of the same event is recognised.
+/// Identifies repeated deliveries of the same event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EventKey {
-    /// The client gave it an id: the same key is the same event, whenever it comes.
+    /// The client's id: the same key is always the same event.
     Exact(String),
-    /// Only its content is known. The same content again within [`EventKey::NEAR_MS`] is the same event (two hook
-    /// sets wired at once, a retry); later it is a new one (the user says "continue" twice).
+    /// A hash of the content. The same content within [`EventKey::NEAR_MS`] is the same event (two
+    /// sets of hooks, a retry); later it is a new one (the user writes "continue" twice).
     Near(String),
 }
 
 impl EventKey {
-    /// Two arrivals of one event are closer than this; two equal events are farther apart.
+    /// Maximum time between two deliveries of one event; equal events are farther apart.
     pub const NEAR_MS: Millis = 2_000;
 }
 
-/// The session that an event belongs to, as seen at that moment.
+/// The session of an event, as seen at that time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionStamp {
-    /// Claude's id of it.
+    /// Claude Code's id.
     pub id: SessionId,
-    /// The project's name.
+    /// The project key.
+    #[serde(default)]
+    pub project_key: String,
+    /// The project's preferred name.
     pub project: String,
+    /// True if the user gave that name.
+    #[serde(default)]
+    pub is_alias: bool,
     /// The main worktree's path, or the working directory outside git.
     pub project_path: String,
-    /// Where the client stood.
+    /// The client's working directory.
     pub cwd: String,
     /// The branch that was checked out there.
     pub branch: Option<String>,
 }
 
-/// What happened.
+/// The content of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum EventBody {
-    /// A session starts, or comes back.
+    /// A session starts or resumes.
     Start {
         /// startup, resume, clear, compact, fork.
         source: Option<String>,
     },
     /// The user submitted a prompt.
     Prompt {
-        /// What it said, without what is private.
+        /// The prompt without its private parts.
         text: String,
     },
     /// A tool was used.
     Tool(ToolUse),
-    /// A turn ended, or compaction is near: time for a summary.
+    /// A turn ended, or compaction is imminent: a summary is due.
     Summarize(Payload),
-    /// The session ended. Never an abort: what is queued still gets done.
+    /// The session ended. Queued events are still processed.
     End {
         /// clear, resume, prompt_input_exit, logout, other.
         reason: Option<String>,
     },
-    /// Something came in that could not be understood. It is kept as an error for the user to see.
+    /// Input that could not be parsed. Kept as an error for the user to see.
     Rejected {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// What it was, as text.
+        /// The input, as text.
         payload: Payload,
     },
 }
@@ -102,7 +109,7 @@ pub enum EventBody {
 /// One use of a tool.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ToolUse {
-    /// The tool's name as the client has it.
+    /// The tool's name in the client.
     pub tool_name: Option<String>,
     /// The client's id of this use.
     pub tool_use_id: Option<String>,
@@ -110,25 +117,25 @@ pub struct ToolUse {
     pub agent_id: Option<String>,
     /// That subagent's kind.
     pub agent_type: Option<String>,
-    /// Whether the tool failed.
+    /// True if the tool failed.
     pub failed: bool,
     /// Input and response, as one JSON object.
     pub payload: Payload,
 }
 
-/// What is kept of a hook's input.
+/// The stored part of a hook's input.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Payload {
-    /// JSON, stripped and bounded.
+    /// JSON without private parts, limited in size.
     pub json: String,
-    /// How large the hook's input was.
+    /// Size of the hook's whole input in bytes.
     pub raw_bytes: u64,
 }
 
-/// What an observation is about.
+/// Type of an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum ObservationType {
     Bugfix,
     Feature,
@@ -140,11 +147,11 @@ pub enum ObservationType {
 }
 
 impl ObservationType {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 6] =
         [Self::Bugfix, Self::Feature, Self::Refactor, Self::Change, Self::Discovery, Self::Decision];
 
-    /// The word for it, as stored.
+    /// Returns the stored word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Bugfix => "bugfix",
@@ -156,29 +163,29 @@ impl ObservationType {
         }
     }
 
-    /// The type of that name; whatever is not one is a change.
+    /// Parses a type; an unknown word is a change.
     pub fn from_word(word: &str) -> Self {
         let word = word.trim();
         Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(word)).unwrap_or_default()
     }
 }
 
-/// What a provider made of some events. Every part may be missing: partial data is kept.
+/// A provider's result for some events. Every part may be missing: partial data is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ObservationDraft {
-    /// What it is about.
+    /// Its type.
     #[serde(rename = "type")]
     pub kind: ObservationType,
-    /// About 10 tokens: what happened, as an imperative.
+    /// About 10 tokens: the change or finding, in the imperative.
     pub title: Option<String>,
-    /// About 50 tokens: enough to decide whether it matters.
+    /// About 50 tokens: enough to judge its relevance.
     pub summary: Option<String>,
     /// About 200 tokens: the facts and the reason.
     pub detail: Option<String>,
-    /// Single statements that stand on their own.
+    /// Self-contained statements.
     pub facts: Vec<String>,
-    /// Words to find it by; never a type.
+    /// Search keywords; never a type.
     pub concepts: Vec<String>,
     /// Files that were read.
     pub files_read: Vec<String>,
@@ -188,21 +195,21 @@ pub struct ObservationDraft {
     pub functions_changed: Vec<String>,
 }
 
-/// What a provider made of a turn. Every part may be missing.
+/// A provider's result for a turn. Every part may be missing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SummaryDraft {
     /// The turn in two or three sentences.
     pub summary: Option<String>,
-    /// What the user wanted.
+    /// The user's request.
     pub request: Option<String>,
-    /// What was looked at.
+    /// Things that were examined.
     pub investigated: Option<String>,
-    /// What was found out.
+    /// Findings.
     pub learned: Option<String>,
-    /// What was done.
+    /// Work that was done.
     pub completed: Option<String>,
-    /// What remains.
+    /// Work that remains.
     pub next_steps: Option<String>,
     /// Anything else worth keeping.
     pub notes: Option<String>,
@@ -214,9 +221,35 @@ pub struct SummaryDraft {
     pub key_decisions: Vec<String>,
 }
 
-/// What happened to a function or a type.
+/// The parts of a turn's summary that a digest uses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TurnLine {
+    /// The user's request as a title.
+    pub request: Option<String>,
+    /// The result, if the turn changed something.
+    pub completed: Option<String>,
+    /// The result, if the turn found something out.
+    pub learned: Option<String>,
+    /// Open points, one per line.
+    pub next_steps: Option<String>,
+    /// Closed tasks, after "Closed: ".
+    pub notes: Option<String>,
+}
+
+/// The digest of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Digest {
+    /// First substantial request.
+    pub title: Option<String>,
+    /// Results of the latest turns that changed something, else of the latest that found something.
+    pub outcome: Option<String>,
+    /// Points that were left open and not done since.
+    pub open_items: Vec<String>,
+}
+
+/// Change of a function or a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum CodeChange {
     New,
     Modified,
@@ -224,7 +257,7 @@ pub enum CodeChange {
 }
 
 impl CodeChange {
-    /// The word for it, as stored.
+    /// Returns the stored word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -233,18 +266,18 @@ impl CodeChange {
         }
     }
 
-    /// The change of that name.
+    /// Parses a stored word.
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::New, Self::Modified, Self::Deleted].into_iter().find(|change| change.as_str() == word)
     }
 }
 
-/// A function, method or type that an edit made, changed or took away.
+/// A function, method or type that an edit added, changed or removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionChange {
-    /// The file, seen from the project's root if it lies there.
+    /// The file, relative to the project's root if it is inside.
     pub file_path: String,
-    /// Its name with the names around it.
+    /// Its name, qualified by the enclosing names.
     pub qualified_name: String,
     /// function, method, class and so on.
     pub kind: String,
@@ -254,18 +287,18 @@ pub struct FunctionChange {
     pub line_start: u32,
     /// The last line.
     pub line_end: u32,
-    /// Changes with its code.
+    /// Hash of its code.
     pub body_hash: String,
-    /// What happened.
+    /// Kind of change.
     pub change: CodeChange,
-    /// Its qualified name before, if that was another one.
+    /// Its former qualified name, if it was renamed.
     pub renamed_from: Option<String>,
 }
 
-/// What a learning is about.
+/// Topic of a learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum Category {
     Architecture,
     Convention,
@@ -276,7 +309,7 @@ pub enum Category {
 }
 
 impl Category {
-    /// All of them.
+    /// All categories.
     pub const ALL: [Self; 6] = [
         Self::Architecture,
         Self::Convention,
@@ -286,7 +319,7 @@ impl Category {
         Self::Dependency,
     ];
 
-    /// The word for it, as stored.
+    /// Returns the stored word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Architecture => "architecture",
@@ -298,7 +331,7 @@ impl Category {
         }
     }
 
-    /// The category of that name, singular or plural.
+    /// Parses a category, singular or plural.
     pub fn from_word(word: &str) -> Option<Self> {
         let word = word.trim().to_ascii_lowercase();
         let is_it = |category: &Self| {
@@ -312,27 +345,27 @@ impl Category {
     }
 }
 
-/// Something that is to be known in every later session of a project.
+/// A fact that every later session of a project should have.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LearningDraft {
-    /// What it is about.
+    /// Its category.
     pub category: Category,
-    /// What it says, in one sentence that stands on its own.
+    /// The fact, as one self-contained sentence.
     pub content: String,
-    /// How sure that is, from 0 to 1.
+    /// Confidence, from 0 to 1.
     pub confidence: f64,
-    /// True in every project.
+    /// True if it applies to every project.
     pub everywhere: bool,
-    /// The events that it came from; none if it came from words.
+    /// The events it was derived from; none if it was stated in words.
     pub sources: Vec<i64>,
-    /// A known learning that this is the same as, where whoever drew it up was told what is known.
+    /// An existing learning that this one repeats, if its author was given the existing ones.
     pub confirms: Option<i64>,
-    /// A known learning that this one takes the place of.
+    /// An existing learning that this one replaces.
     pub replaces: Option<i64>,
 }
 
 impl LearningDraft {
-    /// One that came from words, and of which nothing else is known.
+    /// Creates a learning that was stated in words.
     pub fn new(category: Category, content: impl Into<String>, confidence: f64) -> Self {
         Self {
             category,
@@ -346,8 +379,9 @@ impl LearningDraft {
     }
 }
 
-/// What confidence is left of a learning that was last seen then. It holds for two months and then falls evenly, from
-/// certainty to nothing in ten more; what the user wrote down (1) stays.
+/// Returns the remaining confidence of a learning last seen at `last_seen`. Holds for two months
+/// and then falls linearly, from 1 to 0 over ten more; a learning that the user wrote (1) does not
+/// fade.
 pub fn confidence_left(confidence: f64, last_seen: Millis, now: Millis) -> f64 {
     const DAY: Millis = 24 * 60 * 60_000;
     const HOLDS: Millis = 60 * DAY;

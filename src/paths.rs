@@ -1,25 +1,27 @@
-//! Where things lie in the data directory. Knows names and permissions, not contents.
+//! Paths and permissions in the data directory.
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use crate::file_system::FileSystem;
+
 /// The data directory and the names inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Home(PathBuf);
+pub struct Home(PathBuf, Option<FileSystem>);
 
-/// Why a data directory cannot be used.
+/// The reason a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
-    /// Neither `CLAUDE_MEM_HOME` nor a home directory is known.
-    #[error("no home directory is known: set HOME or CLAUDE_MEM_HOME")]
+    /// Neither `CLAUDE_MEM_HOME` nor a home directory is set.
+    #[error("the home directory is unknown; set HOME or CLAUDE_MEM_HOME")]
     Unknown,
-    /// It would be another one in every directory, and inside of projects.
-    #[error("CLAUDE_MEM_HOME is {0}, which is not absolute: name a directory from / on")]
+    /// A relative path, which would differ in every working directory and could be inside projects.
+    #[error("CLAUDE_MEM_HOME must be an absolute path, but is {0}")]
     Relative(PathBuf),
-    /// It belongs to somebody else, who could read or replace what is in it.
+    /// Owned by another user, who could read or replace its content.
     #[error(
-        "{path} belongs to user {owner}, not to you (user {me}): set CLAUDE_MEM_HOME to a directory of your own"
+        "{path} belongs to user {owner}, not to you (user {me}); set CLAUDE_MEM_HOME to a directory of your own"
     )]
     Foreign {
         /// The directory.
@@ -29,33 +31,51 @@ pub enum HomeError {
         /// The caller's numeric id.
         me: u32,
     },
-    /// There is something else of that name.
-    #[error("{0} is not a directory: move it away, or set CLAUDE_MEM_HOME")]
+    /// On a file system that several machines can share.
+    #[error(
+        "{path} is on a network file system ({kind}), where SQLite's write-ahead log breaks as soon as two machines use \
+         it; set CLAUDE_MEM_HOME to a directory on a local disk"
+    )]
+    Network {
+        /// The directory.
+        path: PathBuf,
+        /// The file system's name.
+        kind: String,
+    },
+    /// Not a directory.
+    #[error("{0} is not a directory; move it away, or set CLAUDE_MEM_HOME")]
     NotADirectory(PathBuf),
-    /// The operating system said no.
+    /// The operating system refused.
     #[error("cannot use {path}: {source}")]
     Io {
         /// The directory.
         path: PathBuf,
-        /// What it said.
+        /// The reason.
         source: io::Error,
     },
 }
 
 impl Home {
-    /// The data directory for these two environment values; an empty value counts as absent.
+    /// Returns the data directory for these two environment values; an empty value counts as
+    /// absent.
     pub fn locate(mem_home: Option<PathBuf>, user_home: Option<PathBuf>) -> Result<Self, HomeError> {
         let given = |path: &PathBuf| !path.as_os_str().is_empty();
         let home = mem_home
             .filter(given)
             .or_else(|| user_home.filter(given).map(|home| home.join(".claude-mem")))
             .ok_or(HomeError::Unknown)?;
-        if home.is_absolute() { Ok(Self(home)) } else { Err(HomeError::Relative(home)) }
+        if home.is_absolute() { Ok(Self(home, None)) } else { Err(HomeError::Relative(home)) }
+    }
+
+    /// Overrides the detected type of its file system.
+    pub fn on(mut self, file_system: Option<FileSystem>) -> Self {
+        self.1 = file_system;
+        self
     }
 
     /// A data directory at exactly this path.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self(path.into())
+        Self(path.into(), None)
     }
 
     /// The directory itself.
@@ -63,19 +83,19 @@ impl Home {
         &self.0
     }
 
-    /// The database. It has another name where a program of the same name had a database before us; its being there
-    /// tells, because that is all that a hook has the time to look at.
+    /// The database. Uses the alternate name if such a file exists, that is if another claude-mem
+    /// owned the default name before us: a hook has no time for more than this check.
     pub fn database(&self) -> PathBuf {
-        let beside = self.database_beside();
-        if beside.exists() { beside } else { self.usual_database() }
+        let alternate = self.database_beside();
+        if alternate.exists() { alternate } else { self.usual_database() }
     }
 
-    /// Where the database is on most machines, or that of another program.
+    /// The default path of the database, which may belong to another program.
     pub fn usual_database(&self) -> PathBuf {
         self.0.join("claude-mem.db")
     }
 
-    /// Where ours is if the usual place is taken.
+    /// The path of our database if another program owns the default one.
     pub fn database_beside(&self) -> PathBuf {
         self.0.join("claude-mem-rs.db")
     }
@@ -85,14 +105,25 @@ impl Home {
         with_suffix(&self.database(), "-wal")
     }
 
-    /// It is there while a damaged database is being replaced: nothing is written until it is gone.
+    /// Marker file that exists while a damaged database is being replaced; nothing is written until
+    /// it is gone.
     pub fn recovering(&self) -> PathBuf {
         self.0.join("recovering")
     }
 
-    /// Databases that were damaged, as they were found.
+    /// Directory of damaged databases, kept as they were found.
     pub fn damaged(&self) -> PathBuf {
         self.0.join("damaged")
+    }
+
+    /// File with the client's path, as found by `install`.
+    pub fn client_path(&self) -> PathBuf {
+        self.0.join("claude.path")
+    }
+
+    /// File with API keys.
+    pub fn credentials(&self) -> PathBuf {
+        self.0.join("credentials")
     }
 
     /// The user's settings.
@@ -100,18 +131,18 @@ impl Home {
         self.0.join("config.toml")
     }
 
-    /// Where events wait that the database would not take.
+    /// Directory of events that the database could not store.
     pub fn spool(&self) -> PathBuf {
         self.0.join("spool")
     }
 
-    /// Where models lie.
+    /// Directory of models.
     #[cfg(feature = "service")]
     pub fn models(&self) -> PathBuf {
         self.0.join("models")
     }
 
-    /// Copies of the database.
+    /// Directory of backups.
     pub fn backups(&self) -> PathBuf {
         self.0.join("backups")
     }
@@ -121,48 +152,73 @@ impl Home {
         self.0.join("worker.sock")
     }
 
-    /// The worker's datagram socket: any datagram means "look at the queue".
+    /// The worker's datagram socket; any datagram means "check the queue".
     pub fn nudge_socket(&self) -> PathBuf {
         self.0.join("nudge.sock")
     }
 
-    /// Held by the one worker of this directory for its life.
+    /// Lock file that the directory's one worker holds while it runs.
     pub fn lock(&self) -> PathBuf {
         self.0.join("worker.lock")
     }
 
-    /// One line for each event that could be stored nowhere.
+    /// Log of events that could not be stored anywhere, one line each.
     pub fn dropped(&self) -> PathBuf {
         self.0.join("dropped.log")
     }
 
-    /// What `install` did, and who starts the worker.
+    /// File that a hook deletes to free space on a full disk.
+    pub fn ballast(&self) -> PathBuf {
+        self.0.join("reserve")
+    }
+
+    /// Size of the memories without raw events, as measured by the worker.
+    pub fn memory_bytes(&self) -> PathBuf {
+        self.0.join("memory.bytes")
+    }
+
+    /// Directory of spool files that hold no valid event.
+    pub fn rejected(&self) -> PathBuf {
+        self.spool().join("rejected")
+    }
+
+    /// The installation record: the changes made, and who starts the worker.
     pub fn install_record(&self) -> PathBuf {
         self.0.join("install.json")
     }
 
-    /// Its time says when Claude Code last asked for our tools.
+    /// File whose modification time is when Claude Code last listed our tools.
     pub fn tools_asked(&self) -> PathBuf {
         self.0.join("tools.asked")
     }
 
-    /// Where a worker that no manager started writes its log.
+    /// Log file of a worker without a service manager.
     pub fn worker_log(&self) -> PathBuf {
         self.0.join("worker.log")
     }
 
-    /// Its time says when a hook last tried to start the worker.
+    /// File whose modification time is when a hook last tried to start the worker.
     pub fn start_attempt(&self) -> PathBuf {
         self.0.join("worker.started")
     }
 
-    /// It is there while the user wants no worker.
+    /// Marker file that exists after `claude-mem stop`.
     pub fn stopped(&self) -> PathBuf {
         self.0.join("worker.stopped")
     }
 
-    /// Makes the directory if it is missing, and checks that it is ours alone.
+    /// Checks that no other machine can have the database open.
+    pub fn check_local(&self) -> Result<(), HomeError> {
+        let file_system = self.1.or_else(|| FileSystem::of(&self.0));
+        match file_system.and_then(|file_system| file_system.network_name(&self.0)) {
+            Some(kind) => Err(HomeError::Network { path: self.0.clone(), kind }),
+            None => Ok(()),
+        }
+    }
+
+    /// Creates the directory if necessary, and checks that it is local and private.
     pub fn prepare(&self) -> Result<(), HomeError> {
+        self.check_local()?;
         let meta = match fs::metadata(&self.0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 create_private_dir(&self.0).map_err(|source| self.io(source))?;
@@ -197,33 +253,35 @@ impl Home {
     }
 }
 
-/// Opens a file that lies where strangers may put things. A pipe or a device is refused, and not waited for.
+/// Opens a regular file where other users may create files. Rejects pipes and devices without
+/// blocking on them.
 pub fn open_plain(path: &Path) -> io::Result<fs::File> {
-    const DO_NOT_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.union(rustix::fs::OFlags::NOCTTY).bits() as i32;
-    let file = fs::OpenOptions::new().read(true).custom_flags(DO_NOT_WAIT).open(path)?;
+    const NONBLOCKING: i32 = rustix::fs::OFlags::NONBLOCK.union(rustix::fs::OFlags::NOCTTY).bits() as i32;
+    let file = fs::OpenOptions::new().read(true).custom_flags(NONBLOCKING).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
-/// The path with this behind its name: how SQLite names the files beside a database.
+/// Appends a suffix to the file name, as SQLite does for the files next to a database.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// Makes a directory, and its parents, that only its owner can enter. One that is there already is fine.
+/// Creates a directory with its parents, accessible by the owner only. Succeeds if it exists.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
     let parents: Vec<&Path> =
         path.ancestors().take_while(|place| !place.is_dir()).filter_map(Path::parent).collect();
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    // Or a power cut takes the directory, with all that was synced in it. Not every file system can do this.
+    // Without this sync, a power cut could lose the directory and everything synced in it. Not
+    // every file system supports it.
     for parent in parents.into_iter().filter(|parent| !parent.as_os_str().is_empty()) {
         let _ = fs::File::open(parent).and_then(|parent| parent.sync_all());
     }
     Ok(())
 }
 
-/// Which file a path leads to. Not given to another one while somebody has the file open.
+/// Identifies the file behind a path. Stays unique while the file is open.
 #[cfg(feature = "service")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileIdentity {
@@ -233,7 +291,7 @@ pub struct FileIdentity {
 
 #[cfg(feature = "service")]
 impl FileIdentity {
-    /// The file that is there now.
+    /// Identifies the file that is there now.
     pub fn of(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().map(|meta| Self::from(&meta))
     }
@@ -257,24 +315,24 @@ mod tests {
     }
 
     #[test]
-    fn without_mem_home_it_is_under_the_home_directory() {
+    fn default_is_in_the_home_directory() {
         let home = Home::locate(Some("".into()), Some("/home/dev".into())).unwrap();
         assert_eq!(home.dir(), Path::new("/home/dev/.claude-mem"));
     }
 
     #[test]
-    fn a_relative_directory_is_refused() {
+    fn relative_directory_is_refused() {
         assert!(matches!(Home::locate(Some("mem".into()), None), Err(HomeError::Relative(_))));
     }
 
     #[test]
-    fn without_any_home_the_error_says_what_to_set() {
+    fn error_without_a_home_names_the_variable() {
         let error = Home::locate(None, None).unwrap_err();
         assert!(error.to_string().contains("CLAUDE_MEM_HOME"));
     }
 
     #[test]
-    fn preparing_makes_the_directory_private() {
+    fn prepare_makes_the_directory_private() {
         let scratch = tempfile::tempdir().unwrap();
         let home = Home::at(scratch.path().join("a/b"));
         home.prepare().unwrap();

@@ -1,5 +1,7 @@
-//! Which project a directory belongs to. Reads `.git` files; starts no git, and believes a link only if the other end
-//! confirms it.
+//! Finds the project of a directory. Reads `.git` files without running git, and trusts a link only
+//! if its target confirms it.
+
+mod address;
 
 use std::fs;
 use std::io::Read;
@@ -8,58 +10,68 @@ use std::path::{Component, Path, PathBuf};
 use crate::config::Capture;
 use crate::paths::open_plain;
 
-/// The repository, not the folder: all worktrees and sub-directories of one repository are one project.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A project is a repository, not a folder: all clones, worktrees and subdirectories of one
+/// repository are one project.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Project {
-    /// The main worktree's folder name, or what the user calls it.
+    /// The project key: `git:` and the address of the origin remote, else `path:` and the main
+    /// worktree, else `path:` and the directory itself. [`crate::store::projects`] maps it to the
+    /// displayed name.
+    pub key: String,
+    /// Its preferred name: the main worktree's folder name, or the user's alias.
     pub name: String,
+    /// True if `name` is the user's alias, which another project may share on purpose.
+    pub is_alias: bool,
     /// The main worktree; the directory itself outside git.
     pub path: PathBuf,
-    /// Where this worktree begins: the same as `path` in the main one.
+    /// The root of this worktree; the same as `path` in the main one.
     pub root: PathBuf,
     /// The branch that is checked out in this worktree.
     pub branch: Option<String>,
-    /// Whether it is a git repository at all.
+    /// True inside a git repository.
     pub is_repository: bool,
 }
 
-/// A file of this name at a project's root says: never record here.
+/// File at a project's root that disables recording.
 pub const OFF_FILE: &str = ".claude-mem-off";
 
-/// A file of this name at a project's root says: record, but give no context.
+/// File at a project's root that disables context, but not recording.
 pub const NO_CONTEXT_FILE: &str = ".claude-mem-no-context";
 
 impl Project {
-    /// The project that `cwd` belongs to. Works for directories that are gone, too.
+    /// Returns the project of `cwd`, which need not exist any more.
     pub fn of(cwd: &Path, capture: &Capture) -> Self {
         let start = existing_ancestor(cwd);
         let found = start.as_deref().and_then(find_repository);
         let is_repository = found.is_some();
-        let (path, root, branch) = match found {
+        let (key, path, root, branch) = match found {
             Some(repository) => {
                 let branch = branch_of(&repository.git_dir);
-                (repository.main, repository.root, branch)
+                let key = address::key(&repository.common, &repository.main);
+                (key, repository.main, repository.root, branch)
             }
             None => {
                 let here = fs::canonicalize(cwd).unwrap_or_else(|_| cwd.to_owned());
-                (here.clone(), here, None)
+                (address::path_key(&here), here.clone(), here, None)
             }
         };
-        let name = name_of(&path, capture);
-        Self { name, path, root, branch, is_repository }
+        let alias = alias(&key, &path, capture);
+        let is_alias = alias.is_some();
+        let name = alias.map_or_else(|| folder_of(&path), str::to_owned);
+        Self { key, name, is_alias, path, root, branch, is_repository }
     }
 
-    /// Whether the user wants nothing recorded here.
+    /// True if the user excluded this project from recording.
     pub fn is_excluded(&self, capture: &Capture, user_home: Option<&Path>) -> bool {
         self.is_named(&capture.exclude_projects, OFF_FILE, user_home)
     }
 
-    /// Whether the user wants no session here to be given a context.
+    /// True if the user disabled context in this project.
     pub fn is_without_context(&self, patterns: &[String], user_home: Option<&Path>) -> bool {
         self.is_named(patterns, NO_CONTEXT_FILE, user_home)
     }
 
-    /// Whether a pattern names this project, or a file at its root.
+    /// True if a pattern matches this project, or it has that file at its root.
     fn is_named(&self, patterns: &[String], file: &str, user_home: Option<&Path>) -> bool {
         let mut patterns = patterns.iter().filter_map(|pattern| exclusion(pattern, user_home));
         patterns.any(|pattern| self.matches(&pattern))
@@ -67,7 +79,7 @@ impl Project {
             || self.path.join(file).exists()
     }
 
-    /// A pattern also excludes everything below what it names.
+    /// True if the pattern matches the project or a directory above it.
     fn matches(&self, pattern: &glob::Pattern) -> bool {
         let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
         let mut places = self.path.ancestors().chain(self.root.ancestors());
@@ -83,21 +95,39 @@ fn exclusion(pattern: &str, user_home: Option<&Path>) -> Option<glob::Pattern> {
     glob::Pattern::new(expanded.trim_end_matches('/')).ok()
 }
 
-fn name_of(path: &Path, capture: &Capture) -> String {
+/// Returns the folder's name, without a bare repository's suffix.
+fn folder_of(path: &Path) -> String {
     let folder = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    let folder = folder.strip_suffix(".git").filter(|stem| !stem.is_empty()).unwrap_or(&folder);
+    folder.strip_suffix(".git").filter(|stem| !stem.is_empty()).unwrap_or(&folder).to_owned()
+}
+
+/// Returns the user's alias for a project, given by its key, its path or its folder's name.
+pub fn alias<'a>(key: &str, path: &Path, capture: &'a Capture) -> Option<&'a str> {
     let aliases = &capture.project_aliases;
-    let alias = aliases.get(&*path.to_string_lossy()).or_else(|| aliases.get(folder));
-    alias.map_or_else(|| folder.to_owned(), Clone::clone)
+    if aliases.is_empty() {
+        return None;
+    }
+    let by_path = || aliases.get(&*path.to_string_lossy());
+    aliases.get(key).or_else(by_path).or_else(|| aliases.get(&folder_of(path))).map(String::as_str)
 }
 
 struct Repository {
     main: PathBuf,
     root: PathBuf,
+    /// The git directory of this worktree.
     git_dir: PathBuf,
+    /// The git directory that all worktrees share, with the configuration.
+    common: PathBuf,
 }
 
-/// The nearest directory at or above `cwd` that is there, without symbolic links.
+impl Repository {
+    /// A repository with one git directory.
+    fn single(place: &Path, git_dir: PathBuf) -> Self {
+        Self { main: place.to_owned(), root: place.to_owned(), common: git_dir.clone(), git_dir }
+    }
+}
+
+/// Returns the nearest existing directory at or above `cwd`, without symbolic links.
 fn existing_ancestor(cwd: &Path) -> Option<PathBuf> {
     cwd.ancestors().filter(|place| place.is_absolute()).find_map(|place| fs::canonicalize(place).ok())
 }
@@ -109,9 +139,7 @@ fn find_repository(start: &Path) -> Option<Repository> {
 fn repository_at(place: &Path) -> Option<Repository> {
     let dot_git = place.join(".git");
     match fs::metadata(&dot_git) {
-        Ok(meta) if meta.is_dir() && is_git_dir(&dot_git) => {
-            Some(Repository { main: place.to_owned(), root: place.to_owned(), git_dir: dot_git })
-        }
+        Ok(meta) if meta.is_dir() && is_git_dir(&dot_git) => Some(Repository::single(place, dot_git)),
         Ok(meta) if meta.is_file() => linked_repository(place, &dot_git),
         _ if is_git_dir(place) => Some(bare_repository(place)),
         _ => None,
@@ -120,17 +148,16 @@ fn repository_at(place: &Path) -> Option<Repository> {
 
 /// `place` is a bare repository, or the `.git` directory of an ordinary one.
 fn bare_repository(place: &Path) -> Repository {
-    let main = main_worktree(place);
-    Repository { root: main.clone(), main, git_dir: place.to_owned() }
+    Repository::single(&main_worktree(place), place.to_owned())
 }
 
 fn is_git_dir(place: &Path) -> bool {
     place.join("HEAD").is_file() && place.join("objects").is_dir()
 }
 
-/// `place` has a `.git` file: a linked worktree or a submodule.
+/// `place` has a `.git` file, as in a linked worktree or a submodule.
 fn linked_repository(place: &Path, dot_git: &Path) -> Option<Repository> {
-    let own = |git_dir| Some(Repository { main: place.to_owned(), root: place.to_owned(), git_dir });
+    let own = |git_dir| Some(Repository::single(place, git_dir));
     let pointer = read_line(dot_git)?;
     let git_dir = resolve(place, pointer.strip_prefix("gitdir:")?.trim());
     if !git_dir.join("HEAD").is_file() {
@@ -139,23 +166,23 @@ fn linked_repository(place: &Path, dot_git: &Path) -> Option<Repository> {
     let Some(common) = read_line(&git_dir.join("commondir")) else {
         return own(git_dir);
     };
-    // A repository from a stranger can point anywhere; only the other end can say that it belongs there.
+    // A cloned repository can point anywhere; only the target can confirm the link.
     let confirmed = read_line(&git_dir.join("gitdir"))
         .is_some_and(|back| fs::canonicalize(resolve(&git_dir, &back)).ok().as_deref() == Some(dot_git));
     if !confirmed {
         return own(git_dir);
     }
-    let main = main_worktree(&resolve(&git_dir, &common));
-    Some(Repository { main, root: place.to_owned(), git_dir })
+    let common = resolve(&git_dir, &common);
+    Some(Repository { main: main_worktree(&common), root: place.to_owned(), git_dir, common })
 }
 
-/// The main worktree of the repository whose shared directory this is.
+/// Returns the main worktree of the repository with that shared directory.
 fn main_worktree(common: &Path) -> PathBuf {
     let common = fs::canonicalize(common).unwrap_or_else(|_| common.to_owned());
     if common.file_name().is_some_and(|name| name == ".git") {
         return common.parent().map_or_else(|| common.clone(), Path::to_owned);
     }
-    // A submodule's directory lies inside its superproject's and names its worktree.
+    // A submodule's directory is inside its superproject's and names its worktree.
     let worktree = read_small(&common.join("config")).and_then(|config| configured_worktree(&config));
     match worktree {
         Some(worktree) => {
@@ -196,14 +223,30 @@ fn read_line(path: &Path) -> Option<String> {
     read_small(path).and_then(|text| text.lines().next().map(|line| line.trim_end().to_owned()))
 }
 
-/// The beginning of a file: git's own are short, a stranger's may be anything.
+/// Reads the start of a file: git's own files are short, but others may have any size.
 fn read_small(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     open_plain(path).ok()?.take(64 * 1024).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Whether two paths may be the same file, however much of each was told: the shorter one is the end of the longer.
+/// Returns the path relative to a worktree inside the project, if it is in one.
+pub fn without_worktree(path: &str) -> &str {
+    for folder in WORKTREES {
+        if let Some((before, rest)) = path.split_once(folder)
+            && (before.is_empty() || before.ends_with('/'))
+        {
+            return rest.split_once('/').map_or(path, |(_, inside)| inside);
+        }
+    }
+    path
+}
+
+/// Worktree folders inside a project, as created by the client and others.
+const WORKTREES: [&str; 2] = [".claude/worktrees/", ".worktrees/"];
+
+/// True if two paths may be the same file, of which either may be partial: the shorter one is a
+/// suffix of the longer.
 pub fn is_same_file(one: &str, other: &str) -> bool {
     let (long, short) = if one.len() >= other.len() { (one, other) } else { (other, one) };
     let short = short.trim_start_matches("./");
@@ -218,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_the_same_by_their_ends() {
+    fn paths_match_by_their_suffixes() {
         assert!(is_same_file("/w/src/a.rs", "src/a.rs"));
         assert!(is_same_file("a.rs", "/w/src/a.rs"));
         assert!(is_same_file("./src/a.rs", "src/a.rs") && is_same_file("a.rs", "./a.rs"));

@@ -1,8 +1,8 @@
-//! What is going on in a repository, by asking git: what differs from the last commit, and what the last commits were.
+//! The state of a repository, from git: the files that differ from the last commit, and the last commits.
 //!
-//! The worker and the command line ask; the hook starts nothing. A repository from a stranger brings settings of its own, and
-//! git would run programs that they name: `git` below sees to it that it runs none. Nobody waits long for an answer: one that
-//! comes late serves the next session.
+//! The worker and the command line run git; the hook starts no process. An untrusted repository brings its own settings,
+//! which can name programs for git to run: `git` below runs none of them. Callers wait only briefly: an answer that comes
+//! late serves the next session.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::context::Situation;
 
-/// What was seen of repositories.
+/// The last known state of each repository.
 #[derive(Debug, Default)]
 pub struct Repositories {
     known: Mutex<HashMap<PathBuf, Known>>,
@@ -22,48 +22,48 @@ pub struct Repositories {
 #[derive(Debug, Default)]
 struct Known {
     situation: Situation,
-    /// When the commits were read.
+    /// The state of HEAD when the commits were read.
     head: Option<Head>,
     is_asked: bool,
-    /// When git last answered.
+    /// The time of git's last answer.
     answered: Option<Instant>,
 }
 
-/// The length and the age of the file that grows with every commit and every checkout.
+/// Length and modification time of `.git/logs/HEAD`, which grows with every commit and checkout.
 type Head = (u64, SystemTime);
 
-/// An answer that has not come after this never will.
+/// Maximum run time of git. An answer that takes longer is not expected to come.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// More than this of an answer is not read.
+/// Maximum bytes read of git's output.
 const MOST_BYTES: u64 = 256 << 10;
 const MOST_FILES: usize = 60;
 const COMMITS: &str = "3";
-/// A worker that has seen more repositories than this forgets them.
+/// Maximum number of repositories remembered; beyond it the worker drops all that git is not reading.
 const MOST_KNOWN: usize = 256;
 
-/// How long to wait for an answer.
+/// Time limits for an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// Where little is known.
+    /// Limit if no recent answer is known.
     pub usual: Duration,
-    /// Where the last answer is no older than a minute: it will do.
+    /// Limit if the last answer is at most a minute old and can stand in.
     pub if_seen_lately: Duration,
 }
 
 const LATELY: Duration = Duration::from_secs(60);
 
-/// A question to git that is under way.
+/// A running query to git.
 #[derive(Debug)]
 pub struct Look {
     repositories: Arc<Repositories>,
     root: PathBuf,
     until: Instant,
-    /// None if somebody else is asking already.
+    /// `None` if another thread is querying already.
     answered: Option<mpsc::Receiver<Situation>>,
 }
 
 impl Look {
-    /// What git says, or what it said the last time if it takes too long.
+    /// Returns git's answer, or the previous one if git takes too long.
     pub fn situation(&self) -> Situation {
         let left = self.until.saturating_duration_since(Instant::now());
         let answer = self.answered.as_ref().and_then(|answered| answered.recv_timeout(left).ok());
@@ -72,7 +72,7 @@ impl Look {
 }
 
 impl Repositories {
-    /// Begins to ask how the worktree at `root` stands, which may take so long from now on.
+    /// Starts a query for the state of the worktree at `root`, bounded by `patience` from now on.
     pub fn look(self: &Arc<Self>, root: &Path, patience: Patience) -> Look {
         let patience = if self.seen_lately(root) { patience.if_seen_lately } else { patience.usual };
         let until = Instant::now() + patience;
@@ -95,7 +95,7 @@ impl Repositories {
         answered
     }
 
-    /// True if nobody is asking already.
+    /// Marks `root` as queried. True if no other thread is querying it.
     fn begin(&self, root: &Path) -> bool {
         let mut known = self.known();
         if known.len() >= MOST_KNOWN && !known.contains_key(root) {
@@ -109,7 +109,7 @@ impl Repositories {
         self.known().insert(root, Known { situation, head, is_asked: false, answered });
     }
 
-    /// What is known, if there were no commits since.
+    /// The known state, if there were no commits since.
     fn commits_at(&self, root: &Path, head: Option<Head>) -> Option<Situation> {
         let known = self.known();
         let known = known.get(root).filter(|known| head.is_some() && known.head == head)?;
@@ -137,7 +137,7 @@ fn head_of(root: &Path) -> Option<Head> {
     Some((meta.len(), meta.modified().ok()?))
 }
 
-/// Variables by which whoever started us may have told git where to look and what to run: a hook of git's own has some.
+/// Inherited variables that redirect git to another repository or make it run programs; git's own hooks set some.
 const FOREIGN: [&str; 25] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_ATTR_SOURCE",
@@ -166,7 +166,7 @@ const FOREIGN: [&str; 25] = [
     "GIT_WORK_TREE",
 ];
 
-/// Settings by which a repository could have something run when its state is asked for.
+/// Overrides for settings through which a repository could run programs during a query.
 const HARMLESS: [(&str, &str); 7] = [
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
@@ -177,7 +177,7 @@ const HARMLESS: [(&str, &str); 7] = [
     ("protocol.allow", "never"),
 ];
 
-/// What git must not take from the repository that it looks at, as `key=value`.
+/// Settings that override the repository's own, as `key=value`.
 struct Settings(Vec<String>);
 
 impl Settings {
@@ -185,8 +185,8 @@ impl Settings {
         Self(HARMLESS.map(|(key, value)| format!("{key}={value}")).into())
     }
 
-    /// The same without the filters that the repository defines: they have no switch of their own, and are run on every file
-    /// whose time has changed. None if there is one that cannot be switched off: by its name, or because they are too many.
+    /// Disables the filters that the repository defines: no single switch covers them, and git runs them on every file whose
+    /// time has changed. `None` if one cannot be disabled, because of its name or because there are too many.
     fn without_filters(mut self, root: &Path) -> Option<Self> {
         let names = ["config", "--null", "--name-only", "--get-regexp", "^filter\\."];
         let Printed { bytes, is_whole: true } = Printed::by(git(root, &self, &names)) else { return None };
@@ -206,7 +206,7 @@ impl Settings {
     }
 }
 
-/// Asks git what has changed, and for the last commits unless they are known, side by side.
+/// Runs git for the changed files and, unless they are known, the last commits, in parallel.
 fn ask(root: &Path, known: Option<Situation>) -> Situation {
     let status = [
         "status",
@@ -218,11 +218,11 @@ fn ask(root: &Path, known: Option<Situation>) -> Situation {
     ];
     let log = ["log", "-n", COMMITS, "--format=%x00%s", "--name-only", "--no-renames", "--no-ext-diff"];
     let harmless = Settings::harmless();
-    // It compares no files, and so needs no filters.
+    // `git log` compares no files, so it runs no filters.
     let log = known.is_none().then(|| git(root, &harmless, &log)).flatten();
     let status = harmless.without_filters(root).and_then(|settings| git(root, &settings, &status));
     let changed_files = changed(&answer_of(status));
-    // The branch is read from a file, by whoever needs it.
+    // Callers read the branch from a file.
     match known {
         Some(known) => Situation { changed_files, ..known },
         None => {
@@ -232,9 +232,31 @@ fn ask(root: &Path, known: Option<Situation>) -> Situation {
     }
 }
 
-/// Starts git so that nothing of the repository is run: no filter, hook, monitor, or transport that would fetch what is
-/// missing.
+/// False on macOS without developer tools, where `git` is a stub that opens a dialog to install them. One of these files
+/// exists if the tools, or another git, are installed.
+#[cfg(target_os = "macos")]
+fn is_installed() -> bool {
+    const TOOLS: [&str; 5] = [
+        "/Library/Developer/CommandLineTools/usr/bin/git",
+        "/Applications/Xcode.app/Contents/Developer/usr/bin/git",
+        "/opt/homebrew/bin/git",
+        "/usr/local/bin/git",
+        "/opt/local/bin/git",
+    ];
+    TOOLS.iter().any(|tool| Path::new(tool).exists())
+}
+
+#[cfg(not(target_os = "macos"))]
+fn is_installed() -> bool {
+    true
+}
+
+/// Starts git so that it runs nothing that the repository names: no filter, hook, monitor, or transport that would fetch
+/// missing objects.
 fn git(root: &Path, settings: &Settings, arguments: &[&str]) -> Option<Child> {
+    if !is_installed() {
+        return None;
+    }
     let mut command = Command::new("git");
     for name in FOREIGN {
         command.env_remove(name);
@@ -257,7 +279,7 @@ fn git(root: &Path, settings: &Settings, arguments: &[&str]) -> Option<Child> {
         .ok()
 }
 
-/// What a child printed; it is ended if it takes too long or prints too much.
+/// A child's output. The child is killed if it takes too long or prints too much.
 #[derive(Default)]
 struct Printed {
     bytes: Vec<u8>,
@@ -288,7 +310,7 @@ fn answer_of(child: Option<Child>) -> String {
     String::from_utf8_lossy(&Printed::by(child).bytes).into_owned()
 }
 
-/// The paths of `git status -z`: two letters, a blank, a path.
+/// The paths of `git status -z`: each entry is two letters, a blank, a path.
 fn changed(status: &str) -> Vec<String> {
     let paths = status.split('\0').filter_map(|entry| entry.get(3..));
     paths
@@ -298,7 +320,7 @@ fn changed(status: &str) -> Vec<String> {
         .collect()
 }
 
-/// The subjects and the files of commits, each beginning with a NUL.
+/// The subjects and the files of commits, each of which starts with a NUL.
 fn committed(log: &str) -> (Vec<String>, Vec<String>) {
     let (mut subjects, mut files) = (Vec::new(), Vec::new());
     for commit in log.split('\0').filter(|commit| !commit.trim().is_empty()) {
@@ -361,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_and_a_late_answer_serves_the_next() {
+    fn callers_do_not_wait_and_a_late_answer_serves_the_next() {
         let scratch = tempfile::tempdir().unwrap();
         run(scratch.path(), &["init", "-q"]);
         std::fs::write(scratch.path().join("new.rs"), "text").unwrap();
@@ -374,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_said_a_moment_ago_is_not_waited_for_again() {
+    fn a_recent_answer_is_reused_without_waiting() {
         let scratch = tempfile::tempdir().unwrap();
         run(scratch.path(), &["init", "-q"]);
         let repositories = Arc::new(Repositories::default());
@@ -384,13 +406,13 @@ mod tests {
         std::fs::write(scratch.path().join("new.rs"), "text").unwrap();
         let look = repositories.look(scratch.path(), briefly);
         assert_eq!(look.situation().changed_files, ["old.rs"]);
-        // The late answer is there for the next one.
+        // The late answer is stored for the next query.
         assert_eq!(look.answered.unwrap().recv().unwrap().changed_files.len(), 2);
         assert_eq!(repositories.last_seen(scratch.path()).changed_files.len(), 2);
     }
 
     #[test]
-    fn where_there_is_no_repository_there_is_nothing_to_see() {
+    fn a_directory_without_a_repository_has_an_empty_state() {
         let scratch = tempfile::tempdir().unwrap();
         let seen = Arc::new(Repositories::default()).look(scratch.path(), LONG).situation();
         assert_eq!(seen, Situation::default());

@@ -1,7 +1,7 @@
-//! The spool: where an event waits, as one file, until the database can take it; and the count of what even the spool
-//! could not take.
+//! The spool: one file per event that the database could not store yet, and the count of events
+//! that even the spool could not store.
 //!
-//! File names sort in the order of arrival. A file is complete or not there: it is written under another name first.
+//! File names sort in order of arrival. Files are atomic: written under another name first.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -16,7 +16,7 @@ use crate::unfinished::Writing;
 
 const EXTENSION: &str = "json";
 
-/// Puts the event into the spool.
+/// Writes the event to the spool.
 pub fn write(home: &Home, event: &Event) -> io::Result<()> {
     static SEQUENCE: AtomicU32 = AtomicU32::new(0);
     let spool = home.spool();
@@ -41,7 +41,7 @@ fn write_synced(path: &Path, event: &Event) -> io::Result<()> {
     out.into_inner().map_err(|error| error.into_error())?.sync_data()
 }
 
-/// The files that wait, in the order of arrival.
+/// Returns the waiting files in order of arrival.
 pub fn waiting(home: &Home) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(home.spool()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -58,15 +58,15 @@ pub fn waiting(home: &Home) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The event in a spool file.
+/// Reads the event in a spool file.
 pub fn read(path: &Path) -> io::Result<Event> {
     let mut bytes = Vec::new();
     open_plain(path)?.read_to_end(&mut bytes)?;
     serde_json::from_slice(&bytes).map_err(io::Error::from)
 }
 
-/// Counts an event that could be stored nowhere: one line in the data directory or, where that cannot be written
-/// either, in a place of the user's own outside it. Best effort, because there is nothing left to try.
+/// Records an event that could not be stored anywhere: one line in the data directory or, if that
+/// fails too, in a private directory outside it. Best effort, because there is nothing left to try.
 pub fn count_dropped(home: Option<&Home>, environment: &Environment, at: Millis, reason: &str) {
     let line = format!("{at} {}\n", reason.replace('\n', " "));
     for place in dropped_places(home, environment) {
@@ -76,14 +76,14 @@ pub fn count_dropped(home: Option<&Home>, environment: &Environment, at: Millis,
     }
 }
 
-/// How many events were dropped, over all places where that may have been noted. A note that is empty could not be written to its
-/// end, and stands for one.
+/// Returns the number of dropped events, over all files that may record them. An empty file could
+/// not be written completely, and counts as one.
 pub fn dropped(home: &Home, environment: &Environment) -> usize {
     let notes = dropped_notes(home, environment);
     notes.iter().filter_map(|note| fs::read(note).ok()).map(|text| lines(text).max(1)).sum()
 }
 
-/// Where that is noted.
+/// Returns the files that record dropped events.
 pub fn dropped_notes(home: &Home, environment: &Environment) -> Vec<PathBuf> {
     dropped_places(Some(home), environment).into_iter().filter(|place| is_ours(place)).collect()
 }
@@ -98,16 +98,18 @@ fn dropped_places(home: Option<&Home>, environment: &Environment) -> Vec<PathBuf
         Some(runtime) => runtime.join("claude-mem"),
         None => PathBuf::from(format!("/tmp/claude-mem-{user}")),
     };
-    // The name tells data directories apart without telling where they are.
+    // The name distinguishes data directories without revealing their paths.
     let name = home.map_or(0, |home| xxhash_rust::xxh3::xxh3_64(home.dir().as_os_str().as_encoded_bytes()));
     home.map(Home::dropped).into_iter().chain([outside.join(format!("dropped-{name:016x}.log"))]).collect()
 }
 
-/// Appends within a directory that is ours: in a shared place somebody else may have made one of that name.
+/// Appends a line in a directory that we own: in a shared place, another user may have created one
+/// of that name.
 fn append(place: &Path, line: &str) -> io::Result<()> {
     if let Some(parent) = place.parent() {
         let _ = fs::DirBuilder::new().mode(0o700).create(parent);
-        // Both the name and what it leads to: a link may be ours and lead to somebody else's, or the other way round.
+        // Check both the name and its target: our link may lead to another user's directory, or the
+        // reverse.
         let me = rustix::process::geteuid().as_raw();
         if fs::symlink_metadata(parent)?.uid() != me || fs::metadata(parent)?.uid() != me {
             return Err(io::ErrorKind::PermissionDenied.into());
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn events_come_back_in_the_order_of_arrival() {
+    fn events_are_read_in_order_of_arrival() {
         let scratch = tempfile::tempdir().unwrap();
         let home = Home::at(scratch.path());
         for at in [20, 3, 100] {
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_file_is_not_waiting() {
+    fn temporary_file_is_not_listed() {
         let scratch = tempfile::tempdir().unwrap();
         let home = Home::at(scratch.path());
         write(&home, &event(1)).unwrap();
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_is_counted_outside_if_the_data_directory_is_not_to_be_had() {
+    fn drops_are_counted_without_a_data_directory() {
         let scratch = tempfile::tempdir().unwrap();
         let mut environment = Environment::default();
         environment.runtime_dir = Some(scratch.path().to_owned());

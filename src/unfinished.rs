@@ -1,5 +1,6 @@
-//! Files that get their name when they are complete: until then they are called `….tmp`. A kill leaves such a file behind; who
-//! still writes one is told by a lock on the folder, which no clock and no kill can make wrong.
+//! Atomic files: written as `….tmp` and renamed when complete. A kill leaves the temporary file
+//! behind; a lock on its directory, which is independent of clocks and released by a kill, shows
+//! that a writer is still active.
 
 #[cfg(feature = "service")]
 use std::fs;
@@ -7,28 +8,30 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Held by whoever writes an unfinished file in a folder, from before it is made.
+/// Held by the writer of a temporary file, from before its creation.
 #[derive(Debug)]
 pub struct Writing(File);
 
 impl Writing {
-    /// Begins, and waits for nobody: whoever cleans up holds the lock for a moment, and looked before it took it.
+    /// Takes the lock without waiting: a clean-up holds it only briefly, and listed the files
+    /// before it took it.
     pub fn begin(folder: &Path) -> io::Result<Self> {
         let folder = File::open(folder)?;
         let _ = folder.try_lock_shared();
         Ok(Self(folder))
     }
 
-    /// The folder's entries are on the disk from here on.
+    /// Syncs the directory's entries to the disk.
     pub fn sync(&self) -> io::Result<()> {
         self.0.sync_all()
     }
 }
 
-/// Removes what nobody will finish, unless somebody writes just now. Best effort: there is a next time.
+/// Removes abandoned temporary files, unless a writer is active. Best effort; it runs again later.
 #[cfg(feature = "service")]
 pub fn clean_up(folder: &Path) {
-    // First the look, then the lock: a file that begins after the look stays, whether or not its writer got the lock.
+    // List first, then lock: a file created after the listing stays, even if its writer did not get
+    // the lock.
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let left: Vec<_> = entries.map(|entry| entry.path()).filter(|path| is_unfinished(path)).collect();
     if left.is_empty() {
@@ -40,7 +43,7 @@ pub fn clean_up(folder: &Path) {
     }
 }
 
-/// SQLite puts files of its own beside a copy that it writes.
+/// True for temporary files and the files that SQLite creates next to one.
 #[cfg(feature = "service")]
 fn is_unfinished(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
@@ -52,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_nobody_writes_any_more_is_removed() {
+    fn only_abandoned_files_are_removed() {
         let scratch = tempfile::tempdir().unwrap();
         let unfinished = scratch.path().join(".event.tmp");
         let names = || fs::read_dir(scratch.path()).unwrap().count();
@@ -61,7 +64,7 @@ mod tests {
             fs::write(scratch.path().join(name), "x").unwrap();
         }
         clean_up(scratch.path());
-        assert_eq!(names(), 4, "somebody writes");
+        assert_eq!(names(), 4, "a writer is active");
         drop(writing);
         clean_up(scratch.path());
         assert_eq!((names(), unfinished.exists()), (2, false));

@@ -1,7 +1,8 @@
-//! What Claude Code sends on a hook's stdin, and what it accepts on stdout.
+//! The JSON that Claude Code sends on a hook's stdin, and the JSON it accepts on stdout.
 //!
-//! Everything is optional and nothing is trusted: unknown fields are skipped, a field of the wrong type counts as absent
-//! or as its text, a repeated one counts once. The values of tools are never taken apart here.
+//! Everything is optional and nothing is trusted: unknown fields are skipped, a field of the wrong
+//! type counts as absent or as its text, the last of repeated fields counts. Tool inputs and
+//! outputs are not parsed here.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +11,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The fields of a hook's input that we know, as the JSON text that they came in.
+/// The known fields of a hook's input; tool values as raw JSON text.
 #[derive(Debug, Default)]
 #[allow(missing_docs, reason = "the client's own names")]
 pub struct HookInput<'a> {
@@ -42,7 +43,7 @@ pub struct HookInput<'a> {
 pub struct Malformed(String);
 
 impl<'a> HookInput<'a> {
-    /// Reads what it can. Of a broken text, the fields before the break are kept.
+    /// Parses as much as possible. Of a truncated text, the fields before the break are kept.
     pub fn parse(text: &'a str) -> (Self, Result<(), Malformed>) {
         let mut input = Self::default();
         let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -80,7 +81,8 @@ impl<'a> HookInput<'a> {
     }
 }
 
-/// The text of a JSON value: a string's content, a number as written; nothing for null and for what is empty.
+/// Returns the text of a JSON value: a string's content, a number as written; none for null,
+/// containers and empty strings.
 pub fn text_of(value: &RawValue) -> Option<String> {
     let json = value.get();
     let text = match json.as_bytes().first()? {
@@ -91,12 +93,14 @@ pub fn text_of(value: &RawValue) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The content of a JSON string. Half of a surrogate pair, which the client does send, becomes U+FFFD.
+/// Returns the content of a JSON string. A lone surrogate, which the client does send, becomes
+/// U+FFFD.
 pub fn decode_string(json: &str) -> String {
     serde_json::from_str(json).map_or_else(|_| String::new(), |Lossy(text)| text.into_owned())
 }
 
-/// A string that may hold half surrogate pairs: serde_json refuses them as text and gives them as bytes.
+/// A string with possible lone surrogates: serde_json rejects them as text, but passes them as
+/// bytes.
 struct Lossy<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Lossy<'a> {
@@ -123,7 +127,7 @@ impl<'de> Visitor<'de> for LossyVisitor {
     }
 }
 
-/// Fills a [`HookInput`] field by field, so that what was read before an error is not lost.
+/// Fills a [`HookInput`] field by field, so that fields before an error are kept.
 struct Fields<'i, 'a>(&'i mut HookInput<'a>);
 
 impl<'de> DeserializeSeed<'de> for Fields<'_, 'de> {
@@ -149,14 +153,14 @@ impl<'de> Visitor<'de> for Fields<'_, 'de> {
     }
 }
 
-/// What a hook prints: context for the model, a message for the user.
+/// The hook's output: context for the model, a message for the user.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HookOutput<'a> {
     /// For the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hook_specific_output: Option<HookSpecificOutput<'a>>,
-    /// For the user, who sees it once.
+    /// For the user; shown once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_message: Option<&'a str>,
 }
@@ -165,13 +169,14 @@ pub struct HookOutput<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HookSpecificOutput<'a> {
-    /// The event that is answered.
+    /// Name of the event.
     pub hook_event_name: &'a str,
     /// The text for the model: at most [`MAX_CONTEXT_UNITS`].
     pub additional_context: &'a str,
 }
 
-/// UTF-16 code units of context that the client takes from one hook; of a longer one it shows only a file's path.
+/// Maximum context from one hook in UTF-16 code units; the client replaces a longer one with a file
+/// path.
 pub const MAX_CONTEXT_UNITS: usize = 10_000;
 
 #[cfg(test)]
@@ -189,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_another_type_or_twice_is_no_error() {
+    fn wrong_types_and_repeated_fields_are_accepted() {
         let (input, outcome) =
             HookInput::parse(r#"{"session_id":7,"cwd":null,"prompt":["x"],"tool_name":"A","tool_name":"B"}"#);
         assert!(outcome.is_ok());
@@ -199,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_cut_text_the_beginning_is_kept() {
+    fn truncated_input_keeps_its_leading_fields() {
         let (input, outcome) =
             HookInput::parse(r#"{"session_id":"s","cwd":"/w","tool_response":{"stdout":"abc"#);
         assert!(outcome.is_err());
@@ -214,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_of_any_depth_is_survived() {
+    fn deep_nesting_is_parsed() {
         let deep =
             format!(r#"{{"session_id":"s","tool_response":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
         let (input, outcome) = HookInput::parse(&deep);

@@ -1,11 +1,12 @@
-//! Which events of Claude Code call our hook, and how: the one table from which settings and the plugin are made.
+//! The Claude Code events that call our hook: the one table from which settings and the plugin are
+//! generated.
 //!
-//! Knows what the client accepts, not where it keeps it.
+//! Covers what the client accepts, not where its settings are.
 
 use std::fmt;
 use std::path::Path;
 
-/// The shim's file name, by which entries of ours are known again.
+/// File name of the hook program, which identifies our entries.
 pub const HOOK_NAME: &str = "claude-mem-hook";
 
 /// One event that calls the hook.
@@ -13,14 +14,14 @@ pub const HOOK_NAME: &str = "claude-mem-hook";
 pub struct Wire {
     /// The client's name of the event.
     pub event: &'static str,
-    /// For which kinds of the event; none means all.
+    /// Matcher for the event's kinds; none matches all.
     pub matcher: Option<&'static str>,
-    /// What the hook is told to do.
+    /// Verb passed to the hook.
     pub verb: &'static str,
-    /// After how many seconds the client gives the hook up. Far beyond what it takes, because it is killed there; stated
-    /// everywhere, because the client's own limit for the end of a session is tight.
+    /// Seconds after which the client kills the hook. Far above its run time; always set
+    /// explicitly, because the client's default for the end of a session is tight.
     pub timeout_s: u32,
-    /// Whether every client since hooks exist knows the event.
+    /// True if every client with hooks supports the event.
     pub is_old: bool,
 }
 
@@ -28,11 +29,11 @@ const fn wire(event: &'static str, verb: &'static str, timeout_s: u32) -> Wire {
     Wire { event, matcher: None, verb, timeout_s, is_old: true }
 }
 
-/// All events that we want.
+/// All events we hook.
 pub const WIRING: [Wire; 9] = [
     Wire { matcher: Some("startup|resume|clear|compact|fork"), ..wire("SessionStart", "context", 10) },
     wire("UserPromptSubmit", "new", 5),
-    // Older clients run it and ignore what it says.
+    // Older clients run it and ignore its output.
     Wire {
         matcher: Some("Edit|Write|MultiEdit|NotebookEdit"),
         is_old: false,
@@ -50,12 +51,12 @@ pub const WIRING: [Wire; 9] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientVersion(pub u32, pub u32, pub u32);
 
-/// From here on the client skips an entry that it does not know. Before, one such entry silently disabled all hooks of
-/// the file.
+/// First version that skips an unknown entry. In older ones, a single unknown entry silently
+/// disabled all hooks of the file.
 pub const FORGIVING_SINCE: ClientVersion = ClientVersion(2, 1, 197);
 
 impl ClientVersion {
-    /// Reads what `claude --version` prints: "2.1.325 (Claude Code)".
+    /// Parses the output of `claude --version`: "2.1.325 (Claude Code)".
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split_whitespace().next()?.split(['.', '-', '+']).map(str::parse);
         Some(Self(parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?))
@@ -68,15 +69,15 @@ impl fmt::Display for ClientVersion {
     }
 }
 
-/// The events that a client of this version can be given. One whose version is not known gets those that are safe
-/// everywhere.
+/// Returns the events for a client of this version. An unknown version gets only those that are
+/// safe everywhere.
 pub fn for_client(version: Option<ClientVersion>) -> impl Iterator<Item = Wire> {
     let knows_all = version.is_some_and(|version| version >= FORGIVING_SINCE);
     WIRING.into_iter().filter(move |wire| wire.is_old || knows_all)
 }
 
-/// The command that calls the hook. `data` only if the data directory is not where the hook looks by itself: the client
-/// may be started without the variable that was set when this was installed.
+/// Returns the command that runs the hook. Pass `data` only if the data directory is not the
+/// default: the client may be started without the variable that was set at installation.
 pub fn command(hook: &Path, verb: &str, data: Option<&Path>) -> String {
     let hook = quoted(&hook.to_string_lossy());
     match data {
@@ -85,7 +86,7 @@ pub fn command(hook: &Path, verb: &str, data: Option<&Path>) -> String {
     }
 }
 
-/// The text as one word of a shell.
+/// Quotes the text as one shell word.
 pub fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -94,7 +95,7 @@ pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Whether a hook's command calls our hook: of this version or an older one, here or elsewhere.
+/// True if a command runs our hook, of any version and in any directory.
 pub fn is_ours(command: &str) -> bool {
     command.match_indices(HOOK_NAME).any(|(start, name)| {
         let before = command[..start].chars().next_back();
@@ -109,14 +110,14 @@ mod tests {
     use crate::hook::Verb;
 
     #[test]
-    fn every_event_calls_a_verb_that_the_hook_has() {
+    fn every_event_uses_a_known_verb() {
         for wire in WIRING {
             assert!(Verb::from_word(wire.verb).is_some(), "{wire:?}");
         }
     }
 
     #[test]
-    fn a_client_that_one_unknown_event_would_silence_gets_only_what_it_knows() {
+    fn older_clients_get_only_safe_events() {
         let events = |version| for_client(version).map(|wire| wire.event).collect::<Vec<_>>();
         let safe = ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "PreCompact", "SessionEnd"];
         assert_eq!(events(None), safe);
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_survives_the_shell_whatever_the_path() {
+    fn command_quotes_any_path_for_the_shell() {
         for path in ["/usr/bin/claude-mem-hook", "/home/a b/it's $HOME/claude-mem-hook"] {
             let printed = std::process::Command::new("sh")
                 .args(["-c", &format!("printf '%s|' {}", command(Path::new(path), "save", None))])
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn our_commands_are_known_again_and_others_are_not_taken_for_them() {
+    fn only_our_own_commands_are_recognised() {
         for ours in [
             "claude-mem-hook save",
             "/opt/claude-mem-hook save",

@@ -1,4 +1,4 @@
-//! Compression with a model: what it costs in tokens and calls, at an endpoint that counts them honestly.
+//! The cost of compression with a model in tokens and calls, at an endpoint that counts them honestly.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -44,27 +44,25 @@ pub fn run(binaries: &Path, table: &mut Table) {
         "≤ 3,000",
     );
     let calls = endpoint.asked().len();
-    table.figure("calls per turn of 8 tools", format!("{:.1}", calls as f64 / TURNS as f64), "2");
+    table.figure("calls per turn of 8 tools", format!("{:.1}", calls as f64 / TURNS as f64), "1");
     let sizes = sizes.lock().unwrap();
     let ratio = sizes[sizes.len() - 1] as f64 / sizes[0] as f64;
-    table.figure("request for observations, last turn against the first", format!("{ratio:.2}×"), "≤ 1.3×");
+    table.figure("request for a turn, last against the first", format!("{ratio:.2}×"), "≤ 1.3×");
 }
 
-/// What a model would answer, with the usage that it would report.
+/// A model's answer, with the usage that it would report.
 fn answer(asked: &Asked, sizes: &std::sync::Mutex<Vec<usize>>, counted: &AtomicUsize) -> Reply {
     let request = asked.body.to_string();
-    let is_summary = asked.body["tools"][0]["name"] == "store_summary";
-    let input = if is_summary {
-        json!({"summary": "Fixed the greeting and verified it by running the program.", "completed": "Fixed greet in app.py"})
-    } else {
-        sizes.lock().unwrap().push(request.len());
-        let observation = |title: &str| {
-            json!({"type": "bugfix", "title": title, "summary": "The greeting was misspelt; the constant was corrected.",
-                   "detail": "greet() in app.py built its text from a misspelt constant. Corrected, and verified by a run.",
-                   "facts": ["greet is in app.py"], "concepts": ["greeting", "spelling"], "files_modified": ["app.py"]})
-        };
-        json!({"observations": [observation("Correct the greeting in app.py"), observation("Cover greet with a test")]})
+    sizes.lock().unwrap().push(request.len());
+    let observation = |title: &str| {
+        json!({"type": "bugfix", "title": title, "summary": "The greeting was misspelt; the constant was corrected.",
+               "why": "greet() in app.py built its text from a misspelt constant. Corrected, and verified by a run.",
+               "facts": ["greet is in app.py"], "concepts": ["greeting", "spelling"], "files_modified": ["app.py"]})
     };
+    let input = json!({
+        "observations": [observation("Correct the greeting in app.py"), observation("Cover greet with a test")],
+        "summary": {"request": "Fix the greeting", "completed": "Fixed greet in app.py and verified it by a run."},
+    });
     let (used, written) = (tokens::estimate(&request), tokens::estimate(&input.to_string()));
     counted.fetch_add(used + written, Ordering::Relaxed);
     let call = json!([{"type": "tool_use", "id": "t", "name": "store", "input": input}]);
@@ -75,7 +73,7 @@ fn answer(asked: &Asked, sizes: &std::sync::Mutex<Vec<usize>>, counted: &AtomicU
     )
 }
 
-/// Real tool payloads, those that are recorded.
+/// Real payloads of tools that are recorded.
 fn payloads() -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hooks/PostToolUse");
     let names = [

@@ -32,7 +32,7 @@ pub fn run(binaries: &Path, table: &mut Table) {
     bench.make_repository();
     fill_shaped(&bench.home, OBSERVATIONS, Shape { for_each_session: OBSERVATIONS / SESSIONS, projects: 1 });
     bench.fill_rest();
-    // No hook shall start a worker here.
+    // Hooks must not start a worker here.
     File::create(bench.home.dir().join("worker.stopped")).unwrap();
     bench.end_to_end(table, "context, hook alone: 100,000 observations", "context", "≤ 15×");
     let worker = Worker::start(binaries, &bench.home, bench.scratch.path());
@@ -70,8 +70,8 @@ impl Bench {
         fs::write(root.join("src/cache/mod.rs"), "fn changed() {}\n").unwrap();
     }
 
-    /// Everything but observations. What is next has words that some hundred observations have, so that search has work;
-    /// what was learnt is of today, because what nobody has seen for long is not told.
+    /// Fills all tables but observations. The next steps share words with some hundred observations, so that search has work;
+    /// learnings are dated today, because old ones are not shown.
     fn fill_rest(&self) {
         let database = store::open_for_worker(&self.home, 0).unwrap();
         let path = self.project();
@@ -97,7 +97,7 @@ impl Bench {
             .unwrap();
     }
 
-    /// What the worker itself takes, as it says.
+    /// The worker's own build time, as it reports it.
     fn build(&self, table: &mut Table, worker: &Worker, how: &str) {
         let project = self.project();
         let route = format!("/api/context?project_path={0}&cwd={0}&source=startup", project.display());
@@ -121,7 +121,7 @@ impl Bench {
         let (mut ours, mut baseline) = (Vec::new(), Vec::new());
         for number in 0..ASKED {
             let payload = self.payload(verb, number);
-            // Alternating, so that both meet the same noise.
+            // Alternating, so that noise affects both alike.
             baseline.push(time(Command::new(self.binaries.join("nothing")), &payload));
             let mut hook = Command::new(self.binaries.join("claude-mem-hook"));
             hook.arg(verb).env("CLAUDE_MEM_HOME", self.home.dir()).env("HOME", self.scratch.path());
@@ -133,8 +133,9 @@ impl Bench {
     fn payload(&self, verb: &str, number: usize) -> PathBuf {
         let project = self.project();
         let own = match verb {
+            // With words that some hundred observations have: those that all have are not searched for.
             "new" => format!(
-                r#""hook_event_name":"UserPromptSubmit","prompt_id":"{number}","prompt":"Why does the parser deadlock with the socket queue buffer?""#
+                r#""hook_event_name":"UserPromptSubmit","prompt_id":"{number}","prompt":"Why does name1f4 of the parser deadlock with name3e8 and the socket queue of namebb8?""#
             ),
             "file" => format!(
                 r#""hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{{"file_path":"{}/src/cache/mod.rs"}}"#,
@@ -146,7 +147,7 @@ impl Bench {
             _ => r#""hook_event_name":"SessionStart","source":"startup""#.to_owned(),
         };
         let path = self.scratch.path().join("payload.json");
-        // Each memory comes once in a session: for the full way every question is another session's.
+        // Each memory is shown once in a session: every query uses a new session to measure the full path.
         let text = format!(r#"{{"session_id":"{verb}{number}","cwd":"{}",{own}}}"#, project.display());
         fs::write(&path, text).unwrap();
         path

@@ -1,4 +1,4 @@
-//! How the cost of everyday things grows with what is remembered: a thousand rows, ten thousand, and so on.
+//! Growth of everyday costs with the size of the memory: a thousand rows, ten thousand, and so on.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use crate::search::{Shape, fill_shaped};
 use crate::table::{Table, median};
 use crate::worker::Bench;
 
-/// What is measured, and how fast it may grow: an exponent of 0 is no growth, of 1 in proportion.
+/// The measured operations, and their bounds of growth: exponent 0 is constant, 1 is linear.
 const CURVES: [(&str, &str); 5] =
     [("save", "≤ 0.2"), ("claim", "≤ 0.2"), ("search", "≤ 0.6"), ("context", "≤ 0.2"), ("start", "–")];
 
 const TIMES: usize = 41;
 
-/// One curve for each. `CLAUDE_MEM_BENCH_GROWTH` sets other sizes: "1000,10000".
+/// Measures one curve for each. `CLAUDE_MEM_BENCH_GROWTH` sets other sizes: "1000,10000".
 pub fn run(binaries: &Path, table: &mut Table) {
     let sizes =
         std::env::var("CLAUDE_MEM_BENCH_GROWTH").unwrap_or_else(|_| "1000,10000,100000,1000000".to_owned());
@@ -33,7 +33,7 @@ pub fn run(binaries: &Path, table: &mut Table) {
     }
 }
 
-/// Milliseconds, in the order of the curves, where so many observations and finished events are remembered.
+/// Milliseconds, in the order of the curves, with this many observations and finished events.
 fn measure(binaries: &Path, rows: usize) -> [f64; CURVES.len()] {
     let bench = Bench::new(binaries);
     let home = Home::locate(Some(bench.home()), None).unwrap();
@@ -80,12 +80,12 @@ fn middle(mut work: impl FnMut() -> f64) -> f64 {
     median(&mut (0..TIMES).map(|_| work()).collect::<Vec<f64>>())
 }
 
-/// The slope of the line that fits best when both are drawn logarithmically.
+/// The slope of the best-fitting line through the logarithms of both.
 fn exponent(sizes: &[usize], times: &[f64]) -> f64 {
     let points: Vec<(f64, f64)> = sizes
         .iter()
         .zip(times)
-        // What a clock of whole milliseconds cannot tell from nothing is half of one.
+        // A clock of whole milliseconds reports 0 for short times: count them as half a millisecond.
         .map(|(&size, &time)| ((size as f64).ln(), time.max(0.5).ln()))
         .collect();
     let count = points.len() as f64;

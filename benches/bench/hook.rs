@@ -1,4 +1,4 @@
-//! The hook: a real process spawn and wait for each event, no shell between.
+//! The hook: a real process per event, spawned without a shell.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -26,7 +26,7 @@ pub fn run(binaries: &Path, table: &mut Table) {
         nothing: binaries.join("nothing"),
         scratch: tempfile::tempdir().unwrap(),
     };
-    // No hook shall start a worker here.
+    // Hooks must not start a worker here.
     std::fs::create_dir_all(bench.home()).unwrap();
     File::create(bench.home().join("worker.stopped")).unwrap();
     bench.warm_up();
@@ -51,7 +51,7 @@ impl Bench {
         self.scratch.path().join("home")
     }
 
-    /// Somebody who has the database open, as the worker has: the connection must have read to count.
+    /// A connection that keeps the database open, like the worker's: it must have read to count.
     fn connect(&self) -> Connection {
         let database = Connection::open(self.home().join("claude-mem.db")).unwrap();
         checkpoint(&database);
@@ -76,14 +76,14 @@ impl Bench {
         for number in 0..SPAWNS {
             worker.into_iter().for_each(|worker| self.keep_log_short(worker));
             let payload = self.payload(verb, bytes, number);
-            // Alternating, so that both meet the same noise.
+            // Alternating, so that noise affects both alike.
             baseline.push(time(|| self.spawn_nothing(&payload)));
             ours.push(time(|| self.spawn_hook(verb, &payload)));
         }
         table.time(what, median(&mut baseline), median(&mut ours), bound);
     }
 
-    /// The worker writes the log back when it has grown to this.
+    /// Size of the WAL at which the worker checkpoints.
     fn keep_log_short(&self, worker: &Connection) {
         const LOG_LARGE: u64 = 4 << 20;
         let log = self.home().join("claude-mem.db-wal");
@@ -160,7 +160,7 @@ impl Bench {
         };
         let path = self.scratch.path().join("payload.json");
         let mut file = File::create(&path).unwrap();
-        // The same start of a session again would be taken for another hook set's, and not answered.
+        // A repeated start of one session would count as another hook set's, and get no answer.
         let session = if verb == "context" { &unique } else { "bench" };
         write!(file, r#"{{"session_id":"{session}","cwd":"{cwd}",{own}}}"#).unwrap();
         path
@@ -177,7 +177,7 @@ impl Bench {
     }
 }
 
-/// What the worker does from time to time.
+/// Checkpoints, as the worker does from time to time.
 fn checkpoint(database: &Connection) {
     database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
 }
@@ -193,7 +193,7 @@ fn time(work: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64() * 1000.0
 }
 
-/// Different in every run of the bench.
+/// A value that differs in every run.
 fn rand() -> u128 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos()
 }

@@ -19,7 +19,7 @@ pub fn run(binaries: &Path, table: &mut Table) {
         return;
     }
     let bench = Bench::new(binaries);
-    // As with a worker: the hook is not the one who reads the log in.
+    // As with a worker: the hook does not have to build the WAL index.
     let open_elsewhere = bench.database();
     open_elsewhere.query_row("SELECT count(*) FROM sessions", [], |_| Ok(())).unwrap();
     let stdin = std::fs::File::open(bench.payload("counted")).unwrap();

@@ -1,4 +1,4 @@
-//! `make bench`: the figures, each beside a baseline of the same run, because machines are noisy.
+//! `make bench`: the figures, each with a baseline of the same run, because machines are noisy.
 //!
 //! The binaries under test come from the environment, which the Makefile sets: `CLAUDE_MEM_BENCH_BIN` names the directory
 //! with `claude-mem`, `claude-mem-hook` and `nothing`; `CLAUDE_MEM_BENCH_RESULTS` the file that keeps the newest figures. An

@@ -1,4 +1,4 @@
-//! The MCP server: how soon it answers, how long a search takes through it, and what it weighs.
+//! The MCP server: its start, the time of a search through it, and its memory.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -31,14 +31,14 @@ pub fn run(binaries: &Path, table: &mut Table) {
     memory(&server, table, "with a worker");
 }
 
-/// What the process weighs while it waits for the next call. It gives back what a search took when it has answered.
+/// Memory of the process between two calls. It releases a search's memory after the answer.
 fn memory(server: &Server, table: &mut Table, how: &str) {
     table.figure(&format!("mcp: memory at the moment of an answer, {how}"), pss(&server.child), "–");
     std::thread::sleep(GIVEN_BACK);
     table.figure(&format!("mcp: memory a second after it, {how}"), pss(&server.child), "≤ 8 MB");
 }
 
-/// From the process's start to the answer of `initialize`, beside a process that only tells its version.
+/// Time from the process's start to the answer of `initialize`, compared with a process that only prints its version.
 fn starts(program: &Path, home: &Home, scratch: &Path, table: &mut Table) {
     let (mut baseline, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..STARTS {
@@ -68,7 +68,7 @@ struct Server {
 }
 
 impl Server {
-    /// One that has answered `initialize`.
+    /// A server that has answered `initialize`.
     fn start(program: &Path, home: &Home, scratch: &Path) -> Self {
         let mut command = command(program, home, scratch);
         command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -119,10 +119,10 @@ impl Drop for Server {
     }
 }
 
-/// The process's share of memory.
+/// Proportional set size of the process.
 fn pss(child: &Child) -> String {
     let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", child.id())).unwrap_or_default();
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-    kib.map_or_else(|| "not told here".to_owned(), |kib| format!("{:.1} MB", kib / 1000.0))
+    kib.map_or_else(|| "not available here".to_owned(), |kib| format!("{:.1} MB", kib / 1000.0))
 }

@@ -1,11 +1,11 @@
-//! Search by words and meaning together: its time over the socket, of that the query's embedding and the comparison of all
-//! vectors, and the memory that the model takes and gives back.
+//! Search by words and embeddings: the time over the socket, the parts of it for the query's embedding and for comparing all
+//! vectors, and the model's memory while loaded and after unloading.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use claude_mem::paths::Home;
-use claude_mem::search::meaning::{self, MiniLm, Vector};
+use claude_mem::search::meaning::{self, Bert, Published, Vector};
 use claude_mem::store;
 use claude_mem::store::search::Range;
 use claude_mem::store::vectors;
@@ -15,13 +15,13 @@ use crate::table::{Table, median};
 
 const QUESTION: &str = "parser deadlock index connection socket";
 
-/// The model's file, from the directory that `CLAUDE_MEM_EVAL_MODELS` names.
-pub fn model() -> Option<PathBuf> {
-    let models = std::env::var_os("CLAUDE_MEM_EVAL_MODELS")?;
-    Some(meaning::file(Path::new(&models))).filter(|file| file.exists())
+/// The model and its file, from the directory that `CLAUDE_MEM_EVAL_MODELS` names.
+pub fn model() -> Option<(&'static Published, PathBuf)> {
+    let models = PathBuf::from(std::env::var_os("CLAUDE_MEM_EVAL_MODELS")?);
+    meaning::installed(&models).map(|published| (published, published.file(&models)))
 }
 
-/// Gives every row a vector and asks again. Returns how long a question takes.
+/// Gives every row a vector and repeats the queries. Returns the time of one.
 pub fn measure(
     binaries: &Path,
     home: &Home,
@@ -30,11 +30,11 @@ pub fn measure(
     before: Option<f64>,
     table: &mut Table,
 ) -> Option<f64> {
-    let Some(file) = model() else {
+    let Some((published, file)) = model() else {
         table.figure(&format!("hybrid {rows}"), "skipped: CLAUDE_MEM_EVAL_MODELS holds no model".into(), "–");
         return None;
     };
-    let model = MiniLm::load(&file).unwrap();
+    let model = Bert::load(published, file.parent().unwrap()).unwrap();
     give_vectors(home);
     let scanned = scan(home, &model);
     table.figure(&format!("comparing {rows} vectors"), format!("{scanned:.2} ms"), "–");
@@ -45,7 +45,7 @@ pub fn measure(
     }
     drop(model);
     std::fs::create_dir_all(home.models()).unwrap();
-    std::fs::copy(&file, meaning::file(&home.models())).unwrap();
+    std::fs::copy(&file, published.file(&home.models())).unwrap();
     let worker = Worker::start(binaries, home, scratch);
     let route = format!("/api/search?q={}", QUESTION.replace(' ', "+"));
     let mut times: Vec<f64> = (0..ASKED).map(|_| worker.ask(&route)).collect();
@@ -66,9 +66,10 @@ fn timed(work: impl FnOnce()) -> f64 {
     began.elapsed().as_secs_f64() * 1000.0
 }
 
-/// Directions without meaning: comparing them takes as long.
+/// Random vectors: comparing them takes as long.
 pub fn give_vectors(home: &Home) {
     let mut database = store::open_for_worker(home, 0).unwrap();
+    let name = model().map_or(meaning::ALL[0].name, |(published, _)| published.name);
     let mut random = 88_172_645_463_325_252_u64;
     let mut next = move || {
         random ^= random << 13;
@@ -77,7 +78,7 @@ pub fn give_vectors(home: &Home) {
         (random % 2001) as f32 / 1000.0 - 1.0
     };
     loop {
-        let missing = vectors::missing(&database, meaning::NAME, 5_000).unwrap();
+        let missing = vectors::missing(&database, name, 5_000).unwrap();
         if missing.is_empty() {
             break;
         }
@@ -88,15 +89,15 @@ pub fn give_vectors(home: &Home) {
                 (*kind, *id, Vector::new(&(0..384).map(|_| next()).collect::<Vec<_>>()).to_blob())
             })
             .collect();
-        vectors::store(&mut database, meaning::NAME, 384, &missing, &made).unwrap();
+        vectors::store(&mut database, name, 384, &missing, &made).unwrap();
     }
     database.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
 }
 
-fn scan(home: &Home, model: &MiniLm) -> f64 {
+fn scan(home: &Home, model: &Bert) -> f64 {
     let readers = store::open_readers(home).unwrap();
     let database = readers.get().unwrap();
-    let number = vectors::model(&database, meaning::NAME).unwrap().unwrap();
+    let number = vectors::newest_model(&database).unwrap().unwrap();
     let asked = meaning::of_query(QUESTION, model).unwrap().unwrap();
     let mut times: Vec<f64> = (0..11)
         .map(|_| {
@@ -121,7 +122,7 @@ fn memory(worker: &Worker, rows: usize, table: &mut Table) {
         std::thread::sleep(Duration::from_millis(500));
         worker.nudge();
     }
-    // What is left of the last questions goes a few quiet seconds later.
+    // Memory of the last queries is released after a few idle seconds.
     std::thread::sleep(Duration::from_secs(12));
     table.figure(
         &format!("PSS after it was unloaded, {rows} rows"),

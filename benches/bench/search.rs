@@ -1,4 +1,4 @@
-//! Search over the worker's socket, with 100,000 and 1,000,000 observations, and what the index costs an insert.
+//! Search over the worker's socket, with 100,000 and 1,000,000 observations, and the index's cost per insert.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use crate::table::{Table, median};
 
 pub const ASKED: usize = 41;
 
-/// Fills databases and asks workers about them. `CLAUDE_MEM_BENCH_ROWS` sets other sizes: "100000,1000000".
+/// Fills databases and queries workers on them. `CLAUDE_MEM_BENCH_ROWS` sets other sizes: "100000,1000000".
 pub fn run(binaries: &Path, table: &mut Table) {
     insert_cost(table);
     let sizes = std::env::var("CLAUDE_MEM_BENCH_ROWS").unwrap_or_else(|_| "100000,1000000".to_owned());
@@ -27,7 +27,7 @@ pub fn run(binaries: &Path, table: &mut Table) {
     }
 }
 
-/// A question, and the most that it may take with 100,000 rows.
+/// A query, and its maximum time with 100,000 rows.
 const QUESTIONS: [(&str, &str, &str); 7] = [
     ("common word", "q=cache", "≤ 10 ms"),
     ("rare word", "q=zanzibar77", "≤ 3 ms"),
@@ -42,7 +42,7 @@ const QUESTIONS: [(&str, &str, &str); 7] = [
     ),
 ];
 
-/// Every question's time, and that of one by words and meaning.
+/// The time of every query, and of a hybrid one.
 fn measure(
     binaries: &Path,
     table: &mut Table,
@@ -73,15 +73,15 @@ fn measure(
     (medians, meaning::measure(binaries, &home, scratch.path(), rows, hybrid, table))
 }
 
-/// A worker that is asked.
+/// A worker to query.
 pub struct Worker {
     child: Child,
     socket: PathBuf,
 }
 
 impl Worker {
-    /// Starts one, and lets it read its files in. The first worker of a day also checks the file and makes a backup: what is measured
-    /// comes after that.
+    /// Starts a worker and warms it up. The first worker of a day also checks the file and makes a backup: measurements start
+    /// after that.
     pub fn start(binaries: &Path, home: &Home, scratch: &Path) -> Self {
         let child = Command::new(binaries.join("claude-mem"))
             .arg("worker")
@@ -109,21 +109,21 @@ impl Worker {
             }
             before = now;
         }
-        // The first questions read the file in.
+        // The first queries fill the page cache.
         for (_, query, _) in QUESTIONS {
             worker.ask(&format!("/api/search?{query}"));
         }
         worker
     }
 
-    /// The processor's time that it has taken, in hundredths of a second.
+    /// CPU time used, in hundredths of a second.
     fn ticks(&self) -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         let after_name = stat.rsplit(')').next().unwrap();
         after_name.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
     }
 
-    /// How long an answer takes, in milliseconds, the connection included.
+    /// Time of an answer including the connection, in milliseconds.
     pub fn ask(&self, route: &str) -> f64 {
         let began = Instant::now();
         self.answer(route);
@@ -140,14 +140,14 @@ impl Worker {
         answer
     }
 
-    /// Makes it look around.
+    /// Wakes it up.
     pub fn nudge(&self) {
         let mut stream = UnixStream::connect(&self.socket).unwrap();
         write!(stream, "POST /api/nudge HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
         let _ = stream.read_to_string(&mut String::new());
     }
 
-    /// Its memory, shared pages counted by share.
+    /// Proportional set size.
     pub fn memory_mb(&self) -> f64 {
         let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.child.id())).unwrap();
         let kib = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
@@ -171,12 +171,12 @@ const WORDS: &str = "the to a of in and is for it with on cache test error reque
     format print log trace debug release version upgrade migrate rollback deploy container volume cluster pod service \
     endpoint payload schema validate sanitize escape encode decode encrypt decrypt sign verify certificate issuer";
 
-/// A database with so many observations.
+/// A database with this many observations.
 pub fn fill(home: &Home, rows: usize) {
     fill_shaped(home, rows, Shape { for_each_session: 20, projects: 8 });
 }
 
-/// How observations are spread.
+/// The distribution of observations over projects and sessions.
 #[derive(Clone, Copy)]
 pub struct Shape {
     pub for_each_session: usize,
@@ -201,7 +201,7 @@ pub fn fill_shaped(home: &Home, rows: usize, shape: Shape) {
             let mut text = |count: usize| {
                 let mut text = String::new();
                 for _ in 0..count {
-                    // Squared, so that a few words are in most texts; one in four is of a long tail of names.
+                    // Squared, so that a few words are in most texts; one in four comes from a long tail of names.
                     let uniform = (next() % 1_000_000) as f64 / 1e6;
                     if next() % 4 == 0 {
                         let _ = write!(text, "name{:x} ", (uniform * uniform * 200_000.0) as u64);
@@ -255,7 +255,7 @@ fn insert(
         .unwrap();
 }
 
-/// One observation in a transaction of its own, as the worker stores it, with the index and without it.
+/// Stores one observation per transaction, like the worker, with the index and without it.
 fn insert_cost(table: &mut Table) {
     let mut medians = Vec::new();
     for indexed in [false, true] {
@@ -284,7 +284,7 @@ fn insert_cost(table: &mut Table) {
             database.execute_batch("COMMIT").unwrap();
             times.push(began.elapsed().as_secs_f64() * 1000.0);
         }
-        // The mean: merging the index happens in few of them, and belongs to all.
+        // The mean, because a few inserts merge the index on behalf of all.
         medians.push(times.iter().sum::<f64>() / times.len() as f64);
     }
     table.time("insert of an observation, indexed (baseline: not)", medians[0], medians[1], "≤ 3×");

@@ -1,4 +1,4 @@
-//! The table: what was measured, its baseline, and how they relate.
+//! The table of figures: name, baseline, ours, ratio.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A time beside the time of the baseline, both in milliseconds.
+    /// A time and the time of the baseline, both in milliseconds.
     pub fn time(&mut self, what: &str, baseline_ms: f64, ours_ms: f64, bound: &str) {
         self.push(
             what,
@@ -31,7 +31,7 @@ impl Table {
         );
     }
 
-    /// A figure that stands alone.
+    /// A figure without a baseline.
     pub fn figure(&mut self, what: &str, ours: String, bound: &str) {
         self.rows.push(Row {
             what: what.into(),
@@ -61,7 +61,7 @@ impl Table {
         }
     }
 
-    /// Puts the figures into a file of JSON, in the place of older ones of the same name.
+    /// Writes the figures to a JSON file, replacing older ones of the same name.
     pub fn keep(&self, file: &Path) {
         let known = std::fs::read_to_string(file).unwrap_or_default();
         let mut kept: Vec<Value> = serde_json::from_str(&known).unwrap_or_default();
@@ -78,7 +78,7 @@ impl Table {
     }
 }
 
-/// The middle of some times.
+/// The median of some times.
 pub fn median(times: &mut [f64]) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]

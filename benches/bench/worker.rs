@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::table::{Table, median};
 
-/// By then a worker has given back what it does not need, and the thread that did so has ended.
+/// Time after which an idle worker has released memory, and the thread that did so has ended.
 const AT_REST: Duration = Duration::from_secs(12);
 
 /// A data directory, and the binaries.
@@ -49,11 +49,11 @@ impl Bench {
             service: binaries.join("claude-mem"),
             scratch: tempfile::tempdir().unwrap(),
         };
-        // No hook shall start a worker here.
+        // Hooks must not start a worker here.
         std::fs::create_dir_all(bench.home()).unwrap();
         std::fs::write(bench.home().join("worker.stopped"), "").unwrap();
         bench.spawn_hook("first");
-        // Nobody ends its turn: it would wait for minutes of silence, and all the others with it.
+        // The turn has no end: it would wait for minutes of silence, and all others with it.
         let sql = "UPDATE pending_queue SET status = 'skipped', finished_at = created_at";
         bench.database().execute(sql, []).unwrap();
         bench
@@ -76,7 +76,7 @@ impl Bench {
         command
     }
 
-    /// Starts a worker and waits for its word that it serves. Returns the time that took, in milliseconds.
+    /// Starts a worker and waits until it reports that it serves. Returns the time in milliseconds.
     pub fn start(&self, settings: &[(&str, &str)]) -> (Worker, f64) {
         let place = self.scratch.path().join("notify");
         let _ = std::fs::remove_file(&place);
@@ -119,7 +119,7 @@ impl Bench {
         table.time(what, median(&mut baseline), median(&mut ours), "≤ 4×, ≤ 15 ms");
     }
 
-    /// What it costs to be there.
+    /// The cost of an idle worker.
     fn idle(&self, table: &mut Table) {
         let (worker, _) = self.start(&[]);
         std::thread::sleep(AT_REST);
@@ -142,8 +142,7 @@ impl Bench {
         table.figure("worker: PSS after 10,000 events", format!("{:.1} MB", pss_mb(&worker)), "≤ 14 MB");
     }
 
-    /// From a hook's first look at the clock to the worker's, when it has claimed the event: a little more than from commit
-    /// to claim.
+    /// Time from the start of a hook to the claim of its event: slightly more than from commit to claim.
     fn latency(&self, table: &mut Table) {
         let mut times = self.times_to_claim(500);
         let p50 = median(&mut times);
@@ -155,7 +154,7 @@ impl Bench {
         );
     }
 
-    /// How long so many events, one after the other, waited for a worker that takes each by itself.
+    /// Waiting times of this many events, sent one after the other to a worker that claims each separately.
     pub fn times_to_claim(&self, events: usize) -> Vec<f64> {
         let (_worker, _) = self.start(&[("CLAUDE_MEM_BATCH_ENABLED", "false")]);
         self.wait_until_settled();
@@ -169,7 +168,7 @@ impl Bench {
         statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     }
 
-    /// What a worker that hangs, or is dead, costs a hook.
+    /// The cost of a hanging or dead worker for a hook.
     fn hooks(&self, table: &mut Table) {
         let (mut worker, _) = self.start(&[]);
         let process = Pid::from_raw(worker.0.id() as i32).unwrap();
@@ -211,7 +210,7 @@ impl Bench {
             .unwrap();
         let many = self.events_per_second("many");
         let share = format!("{many:.0}/s, {:.0} %", 100.0 * many / few);
-        table.figure("worker: the same beside 1,000,000 finished rows", share, "≥ 80 %");
+        table.figure("worker: the same with 1,000,000 finished rows", share, "≥ 80 %");
         let (_worker, _) = self.start(&[]);
         for (what, target) in [("health", "/api/health"), ("queue stats", "/api/queue/stats")] {
             self.get(target);
@@ -225,7 +224,7 @@ impl Bench {
         }
     }
 
-    /// How fast a worker that starts works off what waits.
+    /// The speed at which a new worker processes a full queue.
     fn events_per_second(&self, name: &str) -> f64 {
         let events = 20_000;
         self.fill(events, name);
@@ -235,7 +234,7 @@ impl Bench {
         events as f64 / began.elapsed().as_secs_f64()
     }
 
-    /// Puts so many rows into the queue: twenty sessions, turns of 19 events and an end.
+    /// Adds this many rows to the queue: twenty sessions, turns of 19 events and an end.
     fn fill(&self, rows: usize, name: &str) {
         let mut database = self.database();
         let transaction = database.transaction().unwrap();
@@ -277,7 +276,7 @@ impl Bench {
         let _ = UnixDatagram::unbound().unwrap().send_to(b"n", self.home().join("nudge.sock"));
     }
 
-    /// A request on a connection of its own, in milliseconds.
+    /// Time of a request on its own connection, in milliseconds.
     pub fn get(&self, target: &str) -> f64 {
         let began = Instant::now();
         self.answer(target);
@@ -294,7 +293,7 @@ impl Bench {
         answer
     }
 
-    /// One event by a real hook, in milliseconds.
+    /// Time of one event by a real hook, in milliseconds.
     pub fn spawn_hook(&self, id: &str) -> f64 {
         let file = self.payload(id);
         let mut command = self.command(&self.hook);
@@ -304,7 +303,7 @@ impl Bench {
         began.elapsed().as_secs_f64() * 1000.0
     }
 
-    /// A file with what the client says of that event.
+    /// A file with the client's payload of that event.
     pub fn payload(&self, id: &str) -> PathBuf {
         let (_, tool, payload) = event(1);
         let mut payload = payload;
@@ -318,7 +317,7 @@ impl Bench {
     }
 }
 
-/// What a session does: reads, edits, commands, of a few kilobytes.
+/// A typical session: reads, edits, commands, of a few kilobytes.
 fn event(number: usize) -> (&'static str, Option<&'static str>, serde_json::Value) {
     let file = format!("/bench/src/module_{}.rs", number % 37);
     let text = format!("fn walk_{number}(tokens: &[Token]) -> usize {{ tokens.len() }}\n").repeat(40);
@@ -348,7 +347,7 @@ fn pss_mb(worker: &Worker) -> f64 {
     kib.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
 }
 
-/// Over all threads, more finely than the clock's ticks.
+/// CPU time of all threads, finer than clock ticks.
 fn cpu_ms(worker: &Worker) -> f64 {
     let nanos =
         |text: String| text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0);

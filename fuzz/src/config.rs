@@ -1,5 +1,5 @@
-//! No settings file makes the loader panic. The strict and the forgiving way agree: either there is no mistake and both have
-//! the same settings, or both name the same first one.
+//! No settings file makes the loader panic. The strict and the forgiving loader agree: either there is no mistake and both
+//! return the same settings, or both report the same first mistake.
 
 use claude_mem::config::{Config, ConfigError, Environment};
 
@@ -12,7 +12,7 @@ fn environment(line: &str) -> Environment {
     Environment::with_overrides(&borrowed)
 }
 
-/// Panics if it is not so.
+/// Panics if this does not hold.
 pub fn check(bytes: &[u8]) {
     let scratch = tempfile::NamedTempFile::new().unwrap();
     let file = scratch.path();
@@ -27,6 +27,6 @@ pub fn check(bytes: &[u8]) {
         Err(ConfigError::Bad(problem)) => assert_eq!(Some(&problem), problems.first()),
         Err(ConfigError::Unreadable { .. }) => assert!(!problems.is_empty()),
     }
-    // What can be loaded can be used.
+    // Loaded settings must be usable.
     assert!(forgiving.search.depth() >= 1 && forgiving.hook.max_payload_bytes >= 4096);
 }

@@ -1,5 +1,5 @@
-//! No payload makes a hook panic. What it accepts is bounded, is JSON, holds nothing private, can be stored, and is the same
-//! event when it comes a second time. The first byte chooses the verb.
+//! No payload makes a hook panic. An accepted event is bounded, is JSON, has no private text, can be stored, and has the same
+//! key when it arrives again. The first byte chooses the verb.
 
 use std::cell::RefCell;
 
@@ -17,7 +17,7 @@ thread_local! {
     static STORED: RefCell<Option<(tempfile::TempDir, Connection, usize)>> = const { RefCell::new(None) };
 }
 
-/// Panics if it is not so.
+/// Panics if this does not hold.
 pub fn check(bytes: &[u8]) {
     let Some((first, payload)) = bytes.split_first() else { return };
     let verb = VERBS[usize::from(*first) % VERBS.len()];
@@ -53,14 +53,14 @@ fn check_private_in(value: &serde_json::Value) {
     }
 }
 
-/// An opening tag that is left would mean that what follows it was kept.
+/// A remaining opening tag means that the private text after it was kept.
 fn check_private(text: &str) {
     assert!(!text.to_ascii_lowercase().contains("<private>"), "{text:?}");
 }
 
 fn store_twice(event: &Event) {
     STORED.with_borrow_mut(|stored| {
-        // A small database is a fast one.
+        // A small database is fast.
         if stored.as_ref().is_none_or(|(_, _, count)| *count >= 500) {
             let scratch = tempfile::tempdir().unwrap();
             let database = store::open_for_hook(&Home::at(scratch.path().join("mem")), 250).unwrap();

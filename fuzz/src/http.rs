@@ -1,5 +1,5 @@
-//! No bytes on the socket bring the worker down or make it answer with an inner error; what it says is HTTP, and its errors
-//! have the one shape that errors have.
+//! No bytes on the socket crash the worker or cause an internal error; every answer is HTTP, and every error has the common
+//! shape.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -13,7 +13,7 @@ use claude_mem::paths::Home;
 use claude_mem::worker::activation::{Given, Sockets};
 use claude_mem::worker::lock::Lock;
 
-/// A worker that serves as long as the fuzzer runs; its directory and its socket.
+/// A worker that serves while the fuzzer runs; its directory and its socket.
 static WORKER: LazyLock<(PathBuf, PathBuf)> = LazyLock::new(|| {
     let scratch = tempfile::tempdir().unwrap().keep();
     let home = Home::at(scratch.join("mem"));
@@ -37,16 +37,17 @@ static WORKER: LazyLock<(PathBuf, PathBuf)> = LazyLock::new(|| {
     (scratch, socket)
 });
 
-/// Removes what the worker wrote: for whoever has asked enough.
+/// Removes the worker's files, after the last request.
 pub fn clean_up() {
     let _ = std::fs::remove_dir_all(&WORKER.0);
 }
 
-/// A server may let go of a client that says no more, so whoever wants an answer for sure must not end its side.
+/// Sends bytes and reads the answer. A server may drop a client that closes its side, so a caller that needs an answer must
+/// keep it open.
 fn ask(bytes: &[u8], says_no_more: bool) -> Vec<u8> {
     let mut stream = UnixStream::connect(&WORKER.1).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    // It may close while we still write: that is an answer, too.
+    // It may close while we still write: that is a valid answer.
     let _ = stream.write_all(bytes);
     if says_no_more {
         let _ = stream.shutdown(Shutdown::Write);
@@ -58,7 +59,7 @@ fn ask(bytes: &[u8], says_no_more: bool) -> Vec<u8> {
     answer
 }
 
-/// Panics if it is not so.
+/// Panics if this does not hold.
 pub fn check(bytes: &[u8]) {
     let answer = ask(bytes, true);
     if answer.is_empty() {

@@ -1,5 +1,5 @@
-//! No file makes `claude-mem import` panic, breaks the database, is changed, or adds something when it is imported a second time:
-//! exports, and databases of ours or of the TypeScript program, whole or damaged.
+//! No file makes `claude-mem import` panic, breaks the database, is changed, or adds rows when it is imported again: exports,
+//! and databases of ours or of the TypeScript program, intact or damaged.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use claude_mem::paths::Home;
 use claude_mem::store;
 use rusqlite::Connection;
 
-/// An empty database to begin with: making one takes longer than copying it.
+/// An empty database to start from: copying it is faster than creating one.
 static EMPTY: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let scratch = tempfile::tempdir().unwrap();
     let home = Home::at(scratch.path().join("mem"));
@@ -22,15 +22,15 @@ static EMPTY: LazyLock<Vec<u8>> = LazyLock::new(|| {
     fs::read(home.usual_database()).unwrap()
 });
 
-/// Panics if it is not so for an export of these lines.
+/// Panics if this does not hold for an export of these lines.
 pub fn check_export(lines: &[u8]) {
-    // Without this first line nothing is read at all; chance would spend its life on finding it.
+    // Without this first line nothing is read, and mutation would rarely find it.
     let mut file = b"{\"format\":\"claude-mem-export\",\"schema\":1,\"rows\":1}\n".to_vec();
     file.extend_from_slice(lines);
     check(&file);
 }
 
-/// Imports the file, looks at what came of it, and imports it again, which must add nothing.
+/// Imports the file, checks the result, and imports it again, which must add nothing.
 pub fn check(file: &[u8]) {
     let scratch = tempfile::tempdir().unwrap();
     let home = Home::at(scratch.path().join("mem"));
@@ -50,11 +50,11 @@ fn import(home: &Home, path: &Path) {
     let arguments = Arguments::try_parse_from(words).unwrap();
     let mut environment = Environment::default();
     environment.mem_home = Some(home.dir().to_owned());
-    // A file that is refused is an error that is told; that is as good.
+    // Refusing a file with an error is fine.
     let _ = cli::run(&arguments, environment);
 }
 
-/// How many rows there are, in a database that must be whole.
+/// The number of rows in a database that must be intact.
 fn whole(home: &Home) -> Vec<(String, i64)> {
     let database = Connection::open(home.usual_database()).unwrap();
     let check: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();

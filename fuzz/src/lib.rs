@@ -1,5 +1,5 @@
-//! What must hold whatever comes in, one module for each reader. The targets in `fuzz_targets/` try it with libFuzzer, and
-//! `tests/it/nonsense.rs` with every seed and some changes to it.
+//! Properties that hold for any input, one module per reader. The targets in `fuzz_targets/` check them with libFuzzer, and
+//! `tests/it/nonsense.rs` with every seed and some mutations of it.
 
 pub mod config;
 pub mod hook;

@@ -1,26 +1,26 @@
 //! No answer of a model makes the parser panic, and nothing that it returns is empty, unbounded or repeated.
 
-use claude_mem::compress::parse::{self, MOST_OBSERVATIONS, SummaryAnswer};
-use claude_mem::model::{ObservationDraft, ObservationType};
+use claude_mem::compress::parse::{self, MOST_LEARNINGS, MOST_OBSERVATIONS};
+use claude_mem::model::{ObservationDraft, ObservationType, SummaryDraft};
 
-/// Panics if it is not so.
+/// Panics if this does not hold.
 pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if let Ok(drafts) = parse::observations(text) {
-        assert!(drafts.len() <= MOST_OBSERVATIONS);
-        drafts.iter().for_each(check_draft);
+    if let Ok(answer) = parse::turn(text) {
+        assert!(answer.observations.len() <= MOST_OBSERVATIONS);
+        answer.observations.iter().for_each(check_draft);
+        answer.summary.iter().for_each(check_summary);
+        assert!(answer.learnings.len() <= MOST_LEARNINGS);
+        answer.learnings.iter().for_each(|learnt| check_text(&learnt.content));
     }
-    if let Ok(SummaryAnswer::Summary(draft)) = parse::summary(text) {
-        let texts = [&draft.summary, &draft.request, &draft.investigated, &draft.learned, &draft.completed];
-        texts
-            .into_iter()
-            .chain([&draft.next_steps, &draft.notes])
-            .flatten()
-            .for_each(|text| check_text(text));
-        [&draft.files_read, &draft.files_edited, &draft.key_decisions]
-            .into_iter()
-            .for_each(|list| check_list(list));
-    }
+}
+
+fn check_summary(draft: &SummaryDraft) {
+    let texts = [&draft.summary, &draft.request, &draft.investigated, &draft.learned, &draft.completed];
+    texts.into_iter().chain([&draft.next_steps, &draft.notes]).flatten().for_each(|text| check_text(text));
+    [&draft.files_read, &draft.files_edited, &draft.key_decisions]
+        .into_iter()
+        .for_each(|list| check_list(list));
 }
 
 fn check_draft(draft: &ObservationDraft) {

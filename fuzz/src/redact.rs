@@ -2,7 +2,7 @@
 
 use claude_mem::privacy::redact::Redactor;
 
-/// Panics if it is not so.
+/// Panics if this does not hold.
 pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let redactor = Redactor::new();

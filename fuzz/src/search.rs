@@ -1,5 +1,5 @@
-//! No question is an error or makes search panic; its hits are in order, in bounds, and of the kind that was asked for. The
-//! input is one parameter a line, `name=value`; without a name it is the question itself.
+//! No query is an error or makes search panic; its hits are sorted, bounded, and of the requested kind. The input is one
+//! parameter per line, `name=value`; without a name it is the query itself.
 
 use claude_mem::config::Config;
 use claude_mem::model::{Event, EventBody, EventKey, SessionId, SessionStamp};
@@ -32,6 +32,8 @@ fn filled() -> (tempfile::TempDir, Connection) {
     for (at, text) in (0_i64..).zip(TEXTS) {
         let session = SessionStamp {
             id: SessionId(format!("s{}", at % 3)),
+            project_key: String::new(),
+            is_alias: false,
             project: "p".into(),
             project_path: "/p".into(),
             cwd: "/p".into(),
@@ -52,7 +54,7 @@ fn filled() -> (tempfile::TempDir, Connection) {
     (scratch, database)
 }
 
-/// Panics if it is not so.
+/// Panics if this does not hold.
 pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let mut parameters = Parameters::new();

@@ -1,5 +1,5 @@
-//! No file in the spool makes the worker panic, or stores half of an event. An event that is read is written and read again
-//! as the same, and storing it a second time stores nothing.
+//! No file in the spool makes the worker panic or stores half of an event. An event survives a round trip through a file
+//! unchanged, and storing it again stores nothing.
 
 use std::cell::RefCell;
 
@@ -12,7 +12,7 @@ thread_local! {
     static STORED: RefCell<Option<(tempfile::TempDir, Home, Connection, usize)>> = const { RefCell::new(None) };
 }
 
-/// Panics if it is not so.
+/// Panics if this does not hold.
 pub fn check(bytes: &[u8]) {
     STORED.with_borrow_mut(|stored| {
         if stored.as_ref().is_none_or(|(_, _, _, count)| *count >= 500) {

@@ -1,4 +1,4 @@
-//! `claude-mem-hook VERB`: the hook that Claude Code calls. Always exits 0, whatever happens.
+//! `claude-mem-hook VERB`: the hook that Claude Code runs. Always exits with 0.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -14,30 +14,32 @@ fn main() -> ExitCode {
     let environment = Environment::capture();
     let debug = environment.hook_debug;
     std::panic::set_hook(Box::new(move |panic| {
-        tell(debug, &panic.to_string());
+        debug_log(debug, &panic.to_string());
         std::process::exit(0);
     }));
     let word = std::env::args().nth(1).unwrap_or_default();
     match Verb::from_word(&word) {
         Some(verb) => {
             if let Err(error) = hook::run(verb, &environment, io::stdin().lock(), io::stdout().lock()) {
-                tell(debug, &error.to_string());
+                debug_log(debug, &error.to_string());
             }
         }
-        // For `claude-mem doctor`: no event is called so.
+        // For `claude-mem doctor`; no event uses this verb.
         None if word == "--version" => {
             let _ = writeln!(io::stdout(), "claude-mem-hook {}", env!("CARGO_PKG_VERSION"));
         }
-        None => {
-            tell(debug, &format!("'{word}' is not a verb: context, new, save, file, summary, compact, end"))
-        }
+        None => debug_log(
+            debug,
+            &format!("unknown verb '{word}'; expected context, new, save, file, summary, compact or end"),
+        ),
     }
     ExitCode::SUCCESS
 }
 
-/// Claude Code shows a hook's stderr to its user, so it stays empty unless somebody asked for it.
-#[allow(clippy::print_stderr, reason = "the one place where the hook may speak")]
-fn tell(debug: bool, message: &str) {
+/// Prints to stderr if debugging is on. Otherwise stderr stays empty, because Claude Code shows it
+/// to the user.
+#[allow(clippy::print_stderr, reason = "debug output only")]
+fn debug_log(debug: bool, message: &str) {
     if debug {
         eprintln!("claude-mem-hook: {message}");
     }

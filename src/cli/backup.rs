@@ -1,4 +1,4 @@
-//! `claude-mem backup`: a copy of the database, made while it is in use, and checked.
+//! `claude-mem backup`: copies the database while it is in use, and verifies the copy.
 
 use std::process::ExitCode;
 
@@ -14,13 +14,14 @@ use crate::store::backup::{self, Copy, Reason};
 use crate::store::{self, StoreError};
 use crate::worker::clock;
 
-/// Copy the database, while it is in use, and check the copy
+/// Back up the database while it is in use, and verify the copy
 ///
-/// The service does so each day and keeps seven (`backup.keep`). Copies that you ask for are kept until you delete them.
+/// The service does this daily and keeps seven copies (`backup.keep`). Backups you make yourself
+/// are kept until you delete them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  claude-mem backup\n  claude-mem backup --list")]
 pub struct Arguments {
-    /// List the copies that are there
+    /// List existing backups
     #[arg(long)]
     list: bool,
     /// Print JSON
@@ -34,38 +35,38 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let database = match store::open_to_read(home, 10_000) {
         Ok(database) => database,
-        Err(StoreError::Missing) => bail!("nothing is remembered yet"),
+        Err(StoreError::Missing) => bail!("no memories yet"),
         Err(error) => return Err(error.into()),
     };
     let progress = Progress::new("copying");
-    let tell = |done: i32, total: i32| {
-        progress.tell(u64::try_from(done).unwrap_or_default(), u64::try_from(total).unwrap_or_default());
+    let report = |done: i32, total: i32| {
+        progress.set(u64::try_from(done).unwrap_or_default(), u64::try_from(total).unwrap_or_default());
     };
-    let (copy, checked) = backup::make(&database, &home.backups(), Reason::Asked, clock::now(), tell)?;
+    let (copy, checked) = backup::make(&database, &home.backups(), Reason::Asked, clock::now(), report)?;
     drop(progress);
     if arguments.json {
-        say!(
+        outln!(
             "{:#}",
             json!({"path": copy.path, "bytes": copy.bytes, "schema": checked.schema, "rows": checked.rows})
         );
         return Ok(ExitCode::SUCCESS);
     }
     let rows = |table| json!(checked.rows.get(table).copied().unwrap_or_default());
-    say!("{}", copy.path.display());
+    outln!("{}", copy.path.display());
     let held = held(&rows("observations"), &rows("sessions"));
-    lines::print("", &format!("{}, {held}; checked, and the same as the database.", size(copy.bytes)));
+    lines::print("", &format!("{}, {held}; verified against the database.", size(copy.bytes)));
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is there, newest first.
+/// Prints the backups, newest first.
 pub fn list(home: &Home, as_json: bool) -> anyhow::Result<ExitCode> {
     let copies = backup::list(&home.backups());
     if as_json {
-        say!("{:#}", json!(copies));
+        outln!("{:#}", json!(copies));
     } else if copies.is_empty() {
         lines::print(
             "",
-            "No backups yet. The service makes one each day; `claude-mem backup` makes one now.",
+            "No backups yet. The service makes one a day; run `claude-mem backup` to make one now.",
         );
     } else {
         copies.iter().for_each(print);

@@ -1,4 +1,4 @@
-//! Runs other programs for the commands: briefly, with a deadline, and with what they say kept for the user.
+//! Runs external programs with a deadline and captures their output.
 
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-/// Starting and stopping a unit may take its time; nothing else does.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum run time of a program. Generous, because starting or stopping a unit can be slow.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How a program ended, and what it printed.
+/// The result of a finished program.
 #[derive(Debug)]
 pub struct Ran {
-    /// Whether it succeeded.
+    /// True if it exited with code 0.
     pub success: bool,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
-    /// What it complained.
+    /// Its standard error.
     pub stderr: String,
 }
 
-/// Runs it to its end.
+/// Runs the program and waits for it to exit.
 pub fn run(mut command: Command) -> io::Result<Ran> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let stdout = collect(child.stdout.take());
@@ -30,12 +30,12 @@ pub fn run(mut command: Command) -> io::Result<Ran> {
     Ok(Ran { success: status.success(), stdout: joined(stdout), stderr: joined(stderr) })
 }
 
-/// Whether it succeeds.
+/// True if the program exits with code 0.
 pub fn succeeds(command: Command) -> io::Result<bool> {
     Ok(run(command)?.success)
 }
 
-/// Runs it; anything but success is an error that says what it said.
+/// Runs the program; any other exit is an error that includes its standard error.
 pub fn must(command: Command) -> anyhow::Result<()> {
     let shown = shown(&command);
     let ran = run(command).with_context(|| format!("cannot run `{shown}`"))?;
@@ -61,7 +61,7 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<
 }
 
 fn wait(child: &mut Child) -> io::Result<std::process::ExitStatus> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);

@@ -1,25 +1,26 @@
-//! `claude-mem completions`, and the manual's pages for packages: both made from the commands themselves.
+//! `claude-mem completions`, and the man pages for packages. Both are generated from the command
+//! definitions.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
 
-/// Print what a shell needs to complete our commands
+/// Print a shell completion script
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  claude-mem completions bash > ~/.local/share/bash-completion/completions/claude-mem"
 )]
 pub struct Arguments {
-    /// The shell
+    /// Target shell
     shell: clap_complete::Shell,
 }
 
-/// Write the manual's pages into a directory
+/// Write the man pages into a directory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  claude-mem man target/man")]
 pub struct ManArguments {
-    /// The directory
+    /// Output directory
     directory: PathBuf,
 }
 
@@ -27,7 +28,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut command = super::Arguments::command();
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "claude-mem", &mut text);
-    say_as_is!("{}", String::from_utf8_lossy(&text));
+    out!("{}", String::from_utf8_lossy(&text));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,11 +1,11 @@
-//! `claude-mem config`: what the settings are, whether they are right, where they are.
+//! `claude-mem config`: shows, checks and locates the settings.
 
 use std::process::ExitCode;
 
 use crate::config::{Config, DEFAULTS, Environment};
 use crate::paths::Home;
 
-/// Show, check and find the settings
+/// Show, check or locate the settings
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  claude-mem config show\n  claude-mem config check")]
 pub struct Arguments {
@@ -15,23 +15,23 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Every setting with its default and what it means
+    /// Print every setting with its default and its meaning
     Show,
-    /// Tell the first mistake in your settings, if there is one
+    /// Check your settings and report the first mistake
     Check,
-    /// Where your settings are
+    /// Print the path of your settings file
     Path,
 }
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match arguments.action {
-        Action::Show => say_as_is!("{DEFAULTS}"),
-        Action::Path => say!("{}", home.config().display()),
+        Action::Show => out!("{DEFAULTS}"),
+        Action::Path => outln!("{}", home.config().display()),
         Action::Check => {
             Config::load(&home.config(), environment)?;
-            say!("The settings are right.");
+            outln!("The settings are valid.");
             for name in Config::variables_that_set_nothing(environment) {
-                say!("note: {name} sets nothing: there is no such setting (claude-mem config show)");
+                outln!("note: {name} has no effect: there is no such setting (see `claude-mem config show`)");
             }
         }
     }

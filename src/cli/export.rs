@@ -1,4 +1,4 @@
-//! `claude-mem export`: everything that is remembered, one JSON object a line.
+//! `claude-mem export`: writes all memories, one JSON object per line.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -13,38 +13,39 @@ use serde_json::{Map, Value, json};
 
 use super::progress::Progress;
 use crate::paths::{Home, with_suffix};
+use crate::privacy::redact::Redactor;
 use crate::store::rows::{self, Row};
 use crate::store::tables::TABLES;
 use crate::store::{self, SCHEMA_VERSION, StoreError};
 use crate::worker::clock;
 
-/// Write everything that is remembered as lines of JSON
+/// Export all memories as JSON lines
 ///
-/// `claude-mem import` reads it again, on this machine or another. It holds what the database holds: prompts and what was
-/// recorded, so keep it as private.
+/// `claude-mem import` reads the export, on this machine or another. An export contains your
+/// prompts and tool output, so keep it as private as the database.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  claude-mem export memory.jsonl\n  claude-mem export | gzip > memory.jsonl.gz"
 )]
 pub struct Arguments {
-    /// The file; the terminal or pipe if none is named
+    /// Output file [default: standard output]
     file: Option<PathBuf>,
 }
 
-/// The first line of every export.
+/// Format name in the first line of every export.
 pub const FORMAT: &str = "claude-mem-export";
 
 pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let database = match store::open_to_read(home, 10_000) {
         Ok(database) => database,
-        Err(StoreError::Missing) => bail!("nothing is remembered yet"),
+        Err(StoreError::Missing) => bail!("no memories yet"),
         Err(error) => return Err(error.into()),
     };
     let Some(file) = &arguments.file else {
         let mut out = BufWriter::new(io::stdout().lock());
         return match write(&database, &mut out) {
             Ok(_) => Ok(ExitCode::SUCCESS),
-            // Whoever reads has read enough.
+            // The reader has seen enough, as `head` has.
             Err(error) if is_closed_pipe(&error) => Ok(ExitCode::SUCCESS),
             Err(error) => Err(error),
         };
@@ -56,11 +57,11 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let count = written.with_context(|| format!("cannot write {}", file.display()))?;
     fs::rename(&unfinished, file)?;
-    eprintln!("{count} rows written to {}.", file.display());
+    eprintln!("Exported {count} rows to {}.", file.display());
     Ok(ExitCode::SUCCESS)
 }
 
-/// A file of our own: one that is there may be a link, or somebody else's, who could read all of it.
+/// Creates a new file: an existing one may be a symlink, or be readable by another user.
 fn create(path: &std::path::Path) -> anyhow::Result<File> {
     let _ = fs::remove_file(path);
     Ok(OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?)
@@ -73,7 +74,7 @@ fn write_whole(database: &Connection, file: File) -> anyhow::Result<u64> {
     Ok(count)
 }
 
-/// One state of the database, whatever others write meanwhile.
+/// Writes a consistent snapshot of the database, even while others write.
 fn write(database: &Connection, out: &mut impl Write) -> anyhow::Result<u64> {
     let state = database.unchecked_transaction()?;
     let total: i64 = rows::counts(&state)?.values().sum();
@@ -83,20 +84,36 @@ fn write(database: &Connection, out: &mut impl Write) -> anyhow::Result<u64> {
     let progress = Progress::new("writing");
     let mut count = 0;
     for table in &TABLES {
-        let mut trouble = None;
-        rows::read(&state, table, |row| {
+        let mut write_error = None;
+        rows::read(&state, table, |mut row| {
+            if let "user_prompts" | "pending_queue" | "event_log" = table.name {
+                redact_raw(&mut row);
+            }
             let line = json!({"table": table.name, "row": to_json(&row)});
-            trouble = writeln!(out, "{line}").err();
+            write_error = writeln!(out, "{line}").err();
             count += 1;
-            progress.tell(count, u64::try_from(total).unwrap_or_default());
-            // Ends the walk; the reason is kept beside.
-            if trouble.is_some() { Err(StoreError::Gone) } else { Ok(()) }
+            progress.set(count, u64::try_from(total).unwrap_or_default());
+            // Ends the iteration; `write_error` holds the reason.
+            if write_error.is_some() { Err(StoreError::Gone) } else { Ok(()) }
         })
-        .or_else(|error| if trouble.is_some() { Ok(()) } else { Err(error) })?;
-        trouble.map_or(Ok(()), Err)?;
+        .or_else(|error| if write_error.is_some() { Ok(()) } else { Err(error) })?;
+        write_error.map_or(Ok(()), Err)?;
     }
     out.flush()?;
     Ok(count)
+}
+
+/// Redacts text that no worker may have processed yet: prompts, queued events, and rejected input.
+fn redact_raw(row: &mut Row) {
+    for (name, value) in row.iter_mut() {
+        match (name.as_str(), &*value) {
+            ("prompt" | "payload" | "last_error" | "data", Sql::Text(text)) => {
+                *value = Sql::Text(Redactor::new().redact(text).into_string());
+            }
+            ("is_raw", _) => *value = Sql::Integer(0),
+            _ => {}
+        }
+    }
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
@@ -116,7 +133,7 @@ fn to_json(row: &Row) -> Map<String, Value> {
     row.iter().map(|(name, sql)| (name.clone(), value(sql))).collect()
 }
 
-/// A row as an export has it.
+/// Converts a row from its form in an export.
 pub fn from_json(row: Map<String, Value>) -> Row {
     let sql = |value: Value| match value {
         Value::Null => Sql::Null,

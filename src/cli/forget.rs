@@ -1,4 +1,4 @@
-//! `claude-mem forget`: takes memories out for good.
+//! `claude-mem forget`: deletes memories permanently.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,48 +11,51 @@ use serde_json::json;
 
 use super::lines;
 use super::progress::{Progress, is_agreed};
-use super::recall::referred;
+use super::recall::{project_named, referred};
 use super::style::harmless;
+use crate::compress::digest::digest;
 use crate::config::{Config, Environment};
+use crate::model::SessionStamp;
 use crate::paths::Home;
 use crate::spool;
 use crate::store::backup::{self, Reason};
 use crate::store::forget::{self, Selection};
 use crate::store::search::Kind;
-use crate::store::{self, StoreError};
+use crate::store::{self, StoreError, projects};
 use crate::worker::clock;
 
-/// Forget memories, for good
+/// Delete memories permanently
 ///
-/// They are gone from the tables, from the search index, from the bytes of the file, and from every backup that is made from
-/// now on. With an observation go the events that it was made of. One way to name them at a time: by ids, session, project or text.
+/// Deletes them from the tables, the search index, the bytes of the file and all future backups,
+/// along with the events they were made from. Select by ids, session, project or text, one kind at
+/// a time.
 #[derive(Debug, clap::Args)]
 #[command(
     group = clap::ArgGroup::new("what").args(["ids", "session", "project", "text", "all"]).required(true),
     after_help = "Examples:\n  claude-mem forget 1234 S56 P7\n  claude-mem forget --text hunter2 --dry-run\n  claude-mem forget --project harborline\n  claude-mem forget --all"
 )]
 pub struct Arguments {
-    /// Ids that search shows: 12, S12 for a summary, P12 for a prompt
+    /// Ids as printed by search: 12, S12 for a summary, P12 for a prompt
     ids: Vec<String>,
-    /// A session, with everything that was made of it
+    /// A session and everything derived from it
     #[arg(long, value_name = "ID")]
     session: Vec<String>,
-    /// A project, by its name or path
+    /// A project: its name or one of its directories
     #[arg(long)]
     project: Vec<String>,
-    /// Whatever holds this text
+    /// All memories that contain this text
     #[arg(long)]
     text: Vec<String>,
-    /// Everything, after a backup
+    /// Everything, after making a backup
     #[arg(long)]
     all: bool,
-    /// Also delete all earlier backups and damaged copies, which still hold it
+    /// Also delete all earlier backups and damaged copies, which may still contain them
     #[arg(long)]
     backups: bool,
-    /// Show what would go, and change nothing
+    /// Show what would be deleted without changing anything
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
     /// Print JSON
@@ -60,26 +63,29 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Others may hold the lock for a while.
-const PATIENCE_MS: u32 = 10_000;
+/// Busy timeout, because other writers may hold the lock for a while.
+const BUSY_TIMEOUT_MS: u32 = 10_000;
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let selection = selection(arguments)?;
-    let mut database = match store::open_to_read(home, PATIENCE_MS) {
+    let config = Config::load(&home.config(), environment)?;
+    let mut selection = selection(arguments)?;
+    let mut database = match store::open_to_read(home, BUSY_TIMEOUT_MS) {
         Ok(reader) => {
+            for project in &mut selection.projects {
+                *project = project_named(&reader, &config, project)?;
+            }
             let doomed = forget::find(&reader, &selection)?;
-            let waiting = spooled(home, &selection);
-            tell_missing(&doomed.missing(&selection));
-            if !is_wanted(arguments, &doomed.counts(), waiting.len())? {
+            let waiting = spooled(home, &reader, &selection);
+            warn_missing(&doomed.missing(&selection));
+            if !is_confirmed(arguments, &doomed.counts(), waiting.len())? {
                 return Ok(ExitCode::SUCCESS);
             }
             drop(reader);
-            store::open_to_change(home, PATIENCE_MS)?
+            store::open_to_change(home, BUSY_TIMEOUT_MS)?
         }
-        Err(StoreError::Missing) => bail!("nothing is remembered yet"),
+        Err(StoreError::Missing) => bail!("no memories yet"),
         Err(error) => return Err(error.into()),
     };
-    let config = Config::load(&home.config(), environment)?;
     let keep = usize::try_from(config.backup.keep).unwrap_or(usize::MAX).max(1);
     if arguments.all && !arguments.backups {
         let progress = Progress::new("copying");
@@ -87,18 +93,19 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
             backup::make(&database, &home.backups(), Reason::BeforeForget, clock::now(), |_, _| {})?;
         drop(progress);
         backup::prune(&home.backups(), keep, clock::now())?;
-        eprintln!("A backup is in {}.", copy.path.display());
+        eprintln!("Backup: {}", copy.path.display());
     }
     let progress = Progress::new("forgetting");
-    let doomed = forget::forget(&mut database, &selection, clock::now())?;
-    for file in spooled(home, &selection) {
+    let waiting = spooled(home, &database, &selection);
+    let doomed = forget::forget(&mut database, &selection, digest, clock::now())?;
+    for file in waiting {
         fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
     }
-    let is_wiped = forget::wipe(&database, Duration::from_millis(PATIENCE_MS.into()))?;
+    let is_wiped = forget::wipe(&database, Duration::from_millis(BUSY_TIMEOUT_MS.into()))?;
     let copies = copies_left(home, arguments.backups)?;
     drop(progress);
     crate::hook::nudge(home);
-    tell(arguments, &doomed.counts(), is_wiped, copies);
+    report(arguments, &doomed.counts(), is_wiped, copies);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -111,7 +118,7 @@ fn selection(arguments: &Arguments) -> anyhow::Result<Selection> {
         ..Selection::default()
     };
     if selection.texts.iter().any(|text| text.trim().is_empty()) {
-        bail!("an empty text is in everything: use --all if you mean that");
+        bail!("an empty text matches everything; use --all to delete everything");
     }
     for id in &arguments.ids {
         let (kind, number) = referred(id)?;
@@ -124,75 +131,78 @@ fn selection(arguments: &Arguments) -> anyhow::Result<Selection> {
     Ok(selection)
 }
 
-fn tell_missing(missing: &[String]) {
+fn warn_missing(missing: &[String]) {
     if !missing.is_empty() {
-        eprintln!("claude-mem: not there: {}", harmless(&missing.join(", ")));
+        eprintln!("claude-mem: not found: {}", harmless(&missing.join(", ")));
     }
 }
 
-/// Shows what would go, and asks.
-fn is_wanted(
+/// Shows what would be deleted, and asks for confirmation.
+fn is_confirmed(
     arguments: &Arguments,
     counts: &BTreeMap<&'static str, usize>,
     waiting: usize,
 ) -> anyhow::Result<bool> {
     if arguments.dry_run {
         if arguments.json {
-            say!("{:#}", json!({"dry_run": true, "rows": counts, "spooled": waiting}));
+            outln!("{:#}", json!({"dry_run": true, "rows": counts, "spooled": waiting}));
         } else {
-            say!("This would go; nothing was changed:");
+            outln!("Would delete (nothing was changed):");
             print_counts(counts, waiting);
         }
         return Ok(false);
     }
     if counts.is_empty() && waiting == 0 {
-        bail!("there is nothing of that kind");
+        bail!("no memories match");
     }
     if !arguments.yes && !arguments.json {
-        eprintln!("This will be forgotten for good:");
+        eprintln!("This will be deleted permanently:");
         for (table, count) in counts {
-            eprintln!("  {count:>7} {}", told(table, *count));
+            eprintln!("  {count:>7} {}", label(table, *count));
         }
     }
-    let is_agreed = is_agreed("Go on?", arguments.yes)?;
+    let is_agreed = is_agreed("Continue?", arguments.yes)?;
     if !is_agreed {
-        say!("Nothing was changed.");
+        outln!("Nothing was changed.");
     }
     Ok(is_agreed)
 }
 
-fn tell(arguments: &Arguments, counts: &BTreeMap<&'static str, usize>, is_wiped: bool, copies: usize) {
+fn report(arguments: &Arguments, counts: &BTreeMap<&'static str, usize>, is_wiped: bool, copies: usize) {
     if arguments.json {
-        say!("{:#}", json!({"dry_run": false, "rows": counts, "wiped": is_wiped, "older_copies": copies}));
+        outln!("{:#}", json!({"dry_run": false, "rows": counts, "wiped": is_wiped, "older_copies": copies}));
         return;
     }
-    say!("Forgotten:");
+    outln!("Deleted:");
     print_counts(counts, 0);
     if !is_wiped {
-        say!("Somebody reads the database: its log is emptied when they are done.");
+        outln!(
+            "The file could not be rewritten now (it is in use, or the disk has no room for a second copy); run \
+             `claude-mem forget` again later to remove the last traces."
+        );
     }
     if copies > 0 {
-        let told = format!(
-            "Earlier backups and damaged copies ({copies}) may still hold it, until they are old enough to go; `claude-mem \
+        let note = format!(
+            "Earlier backups and damaged copies ({copies}) may still contain it until they expire; `claude-mem \
              forget … --backups` deletes them."
         );
-        lines::print("", &told);
+        lines::print("", &note);
     }
 }
 
 fn print_counts(counts: &BTreeMap<&'static str, usize>, waiting: usize) {
     for (table, count) in counts {
-        say!("  {count:>7} {}", told(table, *count));
+        outln!("  {count:>7} {}", label(table, *count));
     }
     if waiting > 0 {
-        say!("  {waiting:>7} events that wait outside the database");
+        outln!("  {waiting:>7} spooled events");
     }
     if counts.is_empty() && waiting == 0 {
-        say!("  nothing");
+        outln!("  nothing");
     }
 }
 
-fn told(table: &str, count: usize) -> String {
+fn label(table: &str, count: usize) -> String {
     let (one, many) = match table {
         "sessions" => ("session", "sessions"),
         "user_prompts" => ("prompt", "prompts"),
@@ -201,35 +211,45 @@ fn told(table: &str, count: usize) -> String {
         "session_summaries" => ("summary", "summaries"),
         "learnings" => ("learning", "learnings"),
         "function_map" => ("changed function", "changed functions"),
-        "event_log" => ("entry of the log", "entries of the log"),
+        "edit_traces" => ("edit trace", "edit traces"),
+        "repairs" => ("repair", "repairs"),
+        "event_log" => ("event log entry", "event log entries"),
         other => (other, other),
     };
     if count == 1 { one.into() } else { many.into() }
 }
 
-/// Events in the spool that the selection names.
-fn spooled(home: &Home, selection: &Selection) -> Vec<PathBuf> {
+/// Returns the files in the spool that the selection matches: waiting events and rejected ones.
+fn spooled(home: &Home, database: &rusqlite::Connection, selection: &Selection) -> Vec<PathBuf> {
+    let is_of = |session: &SessionStamp| {
+        let name = projects::known(database, &session.project_key).ok().flatten();
+        let name = name.unwrap_or_else(|| session.project.clone());
+        selection.projects.contains(&name)
+    };
     let texts: Vec<String> = selection.texts.iter().map(|text| text.to_lowercase()).collect();
-    let is_meant = |path: &PathBuf| {
-        let Ok(event) = spool::read(path) else { return selection.all };
-        let is_named = event.session.as_ref().is_some_and(|session| {
-            selection.sessions.iter().any(|id| id == session.id.as_str())
-                || selection
-                    .projects
-                    .iter()
-                    .any(|name| *name == session.project || *name == session.project_path)
-        });
-        let body = fs::read_to_string(path).unwrap_or_default().to_lowercase();
+    let is_selected = |path: &PathBuf| {
+        let body = String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).to_lowercase();
+        let is_named = match spool::read(path) {
+            Ok(event) => event.session.as_ref().is_some_and(|session| {
+                selection.sessions.iter().any(|id| id == session.id.as_str()) || is_of(session)
+            }),
+            // Not a readable event: search its text instead.
+            Err(_) => {
+                let mut names = selection.sessions.iter().chain(&selection.projects);
+                names.any(|name| body.contains(&name.to_lowercase()))
+            }
+        };
         let escaped =
             |text: &String| serde_json::to_string(text).unwrap_or_default().trim_matches('"').to_owned();
         selection.all
             || is_named
             || texts.iter().any(|text| body.contains(text) || body.contains(&escaped(text)))
     };
-    spool::waiting(home).unwrap_or_default().into_iter().filter(is_meant).collect()
+    let rejected = fs::read_dir(home.rejected()).into_iter().flatten().flatten().map(|entry| entry.path());
+    spool::waiting(home).unwrap_or_default().into_iter().chain(rejected).filter(is_selected).collect()
 }
 
-/// How many copies of earlier states there are; deleted first, if that is wanted.
+/// Returns the number of older copies, after deleting them if `delete` is set.
 fn copies_left(home: &Home, delete: bool) -> anyhow::Result<usize> {
     let damaged = fs::read_dir(home.damaged()).into_iter().flatten().flatten().map(|entry| entry.path());
     let copies: Vec<PathBuf> =

@@ -1,4 +1,4 @@
-//! `claude-mem import`: an export, a backup, or the database of the TypeScript claude-mem, added to what is remembered.
+//! `claude-mem import`: adds an export, a backup, or the database of the TypeScript claude-mem.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,29 +17,29 @@ use crate::paths::{Home, create_private_dir};
 use crate::store::predecessor::{self, Predecessor};
 use crate::store::rows::{self, Importer, Row, Taken};
 use crate::store::tables::{TABLES, Table, by_name};
-use crate::store::{self, SCHEMA_VERSION, upkeep};
+use crate::store::{self, SCHEMA_VERSION};
 
-/// Take in an export, or another claude-mem's database
+/// Import an export, a backup, or another claude-mem's database
 ///
-/// Adds what is not there yet, and changes nothing of what is: importing twice is importing once. The file is only read. The
-/// database of the TypeScript claude-mem is recognised by its tables.
+/// Adds missing rows and never changes existing ones, so importing twice is safe. The file is only
+/// read. A database of the TypeScript claude-mem is recognised by its tables.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  claude-mem import memory.jsonl\n  gunzip -c memory.jsonl.gz | claude-mem import -\n  claude-mem import ~/.claude-mem/claude-mem.db"
 )]
 pub struct Arguments {
-    /// An export, a backup, or a database; - reads an export from the pipe. Without it: the database that another claude-mem
-    /// left in our data directory
+    /// An export, a backup or a database; - reads an export from standard input [default: the
+    /// database that another claude-mem left in the data directory]
     file: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Rows in one transaction: hooks wait for the lock only so long.
-const AT_ONCE: u64 = 200;
+/// Rows per transaction. Small, because hooks wait for the lock meanwhile.
+const BATCH_ROWS: u64 = 200;
 
-const PATIENCE_MS: u32 = 10_000;
+const BUSY_TIMEOUT_MS: u32 = 10_000;
 
 pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     home.prepare()?;
@@ -47,7 +47,7 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let file = match &arguments.file {
         Some(file) => file.clone(),
         None if predecessor::is_in_our_place(home) => home.usual_database(),
-        None => bail!("name a file: an export, a backup, or another claude-mem's database"),
+        None => bail!("no file given; pass an export, a backup, or another claude-mem's database"),
     };
     let mut intake = Intake::new(home)?;
     if file == Path::new("-") {
@@ -58,14 +58,14 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let reader = File::open(&file).with_context(|| format!("cannot read {}", file.display()))?;
         intake.lines(BufReader::new(reader)).with_context(|| file.display().to_string())?;
     }
-    let told = intake.finish()?;
+    let outcome = intake.finish()?;
     crate::hook::nudge(home);
     if arguments.json {
-        say!("{:#}", json!({"new": told.new, "known": told.known, "refused": told.refused}));
+        outln!("{:#}", json!({"new": outcome.new, "known": outcome.known, "refused": outcome.refused}));
     } else {
-        told.print();
+        outcome.print();
     }
-    Ok(if told.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if outcome.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn is_database(file: &Path) -> io::Result<bool> {
@@ -75,25 +75,25 @@ fn is_database(file: &Path) -> io::Result<bool> {
     Ok(head == MAGIC)
 }
 
-/// What came of it.
+/// The outcome of an import.
 #[derive(Debug, Default)]
-struct Told {
+struct Outcome {
     new: BTreeMap<&'static str, u64>,
     known: BTreeMap<&'static str, u64>,
-    /// What could not be stored, and why; the first ones.
+    /// Rows that could not be stored, with the reason.
     refused: Vec<String>,
 }
 
-impl Told {
+impl Outcome {
     fn print(&self) {
         let (new, known): (u64, u64) = (self.new.values().sum(), self.known.values().sum());
-        let rows = if new == 1 { "row is" } else { "rows are" };
-        say!("{new} {rows} new, {known} were there already.");
+        let rows = if new == 1 { "row" } else { "rows" };
+        outln!("Imported {new} {rows}; {known} already existed.");
         for (table, count) in &self.new {
-            say!("  {count:>7} {table}");
+            outln!("  {count:>7} {table}");
         }
         for refused in self.refused.iter().take(10) {
-            eprintln!("claude-mem: not taken: {refused}");
+            eprintln!("claude-mem: rejected: {refused}");
         }
         if self.refused.len() > 10 {
             eprintln!("claude-mem: and {} more", self.refused.len() - 10);
@@ -101,11 +101,11 @@ impl Told {
     }
 }
 
-/// Stores rows, some in each transaction.
+/// Stores rows in batches, one transaction each.
 struct Intake {
     database: Connection,
     importer: Importer,
-    told: Told,
+    outcome: Outcome,
     waiting: Vec<(&'static Table, Row)>,
     count: u64,
     total: u64,
@@ -115,9 +115,9 @@ struct Intake {
 impl Intake {
     fn new(home: &Home) -> anyhow::Result<Self> {
         Ok(Self {
-            database: store::open_to_change(home, PATIENCE_MS)?,
+            database: store::open_to_change(home, BUSY_TIMEOUT_MS)?,
             importer: Importer::default(),
-            told: Told::default(),
+            outcome: Outcome::default(),
             waiting: Vec::new(),
             count: 0,
             total: 0,
@@ -127,7 +127,7 @@ impl Intake {
 
     fn take(&mut self, table: &'static Table, row: Row) -> Result<(), store::StoreError> {
         self.waiting.push((table, row));
-        if self.waiting.len() as u64 >= AT_ONCE { self.flush() } else { Ok(()) }
+        if self.waiting.len() as u64 >= BATCH_ROWS { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<(), store::StoreError> {
@@ -135,26 +135,25 @@ impl Intake {
         for (table, row) in self.waiting.drain(..) {
             self.count += 1;
             match self.importer.take(&transaction, table, row)? {
-                Taken::New => *self.told.new.entry(table.name).or_default() += 1,
-                Taken::Known => *self.told.known.entry(table.name).or_default() += 1,
-                Taken::Refused(why) => self.told.refused.push(format!("{}: {why}", table.name)),
+                Taken::New => *self.outcome.new.entry(table.name).or_default() += 1,
+                Taken::Known => *self.outcome.known.entry(table.name).or_default() += 1,
+                Taken::Refused(why) => self.outcome.refused.push(format!("{}: {why}", table.name)),
             }
         }
         transaction.commit()?;
-        self.progress.tell(self.count, self.total);
+        self.progress.set(self.count, self.total);
         Ok(())
     }
 
-    fn finish(mut self) -> anyhow::Result<Told> {
+    fn finish(mut self) -> anyhow::Result<Outcome> {
         self.flush()?;
         let transaction = self.database.transaction_with_behavior(TransactionBehavior::Immediate)?;
         self.importer.finish(&transaction)?;
-        upkeep::adopt_imported(&transaction)?;
         transaction.commit()?;
-        Ok(self.told)
+        Ok(self.outcome)
     }
 
-    /// Lines of an export. A line that makes no sense is told, and stops nothing.
+    /// Reads the lines of an export. Reports an invalid line and continues.
     fn lines(&mut self, mut reader: impl BufRead) -> anyhow::Result<()> {
         let mut line = String::new();
         reader.read_line(&mut line)?;
@@ -168,27 +167,28 @@ impl Intake {
             match serde_json::from_str::<Line>(&line).map(|line| (by_name(&line.table), line)) {
                 Ok((Some(table), line)) => self.take(table, from_json(line.row))?,
                 Ok((None, line)) => {
-                    self.told.refused.push(format!("line {}: there is no table {}", number + 2, line.table));
+                    self.outcome.refused.push(format!("line {}: unknown table {}", number + 2, line.table));
                 }
-                Err(error) => self.told.refused.push(format!("line {}: {error}", number + 2)),
+                Err(error) => self.outcome.refused.push(format!("line {}: {error}", number + 2)),
             }
             read += 1;
         }
         if read < self.total {
-            self.told.refused.push(format!("the file ends early: it has {read} of {} rows", self.total));
+            self.outcome.refused.push(format!("the file ends early: it has {read} of {} rows", self.total));
         }
         Ok(())
     }
 
-    /// A database: ours, or the other program's. Read from a copy, because opening one can change it.
+    /// Reads a database, ours or the TypeScript program's. Works on a copy, because opening a
+    /// database can change it.
     fn database(&mut self, home: &Home, file: &Path) -> anyhow::Result<()> {
         let scratch = home.dir().join("import.tmp");
         create_private_dir(&scratch)?;
-        let outcome = predecessor::open_copy(file, &scratch).map_err(Into::into).and_then(|copy| {
+        let read = predecessor::open_copy(file, &scratch).map_err(Into::into).and_then(|copy| {
             if predecessor::is_predecessor(&copy) { self.predecessor(copy) } else { self.own(&copy) }
         });
         let _ = std::fs::remove_dir_all(&scratch);
-        outcome
+        read
     }
 
     fn predecessor(&mut self, copy: Connection) -> anyhow::Result<()> {
@@ -204,7 +204,7 @@ impl Intake {
     fn own(&mut self, copy: &Connection) -> anyhow::Result<()> {
         let counts = rows::counts(copy)?;
         if !counts.contains_key("pending_queue") {
-            bail!("this is the database of another program");
+            bail!("this database belongs to another program");
         }
         self.total = u64::try_from(counts.values().sum::<i64>()).unwrap_or_default();
         for table in TABLES.iter().filter(|table| counts.contains_key(table.name)) {
@@ -220,16 +220,16 @@ struct Line {
     row: Map<String, Value>,
 }
 
-/// Checks the first line; returns how many rows follow.
+/// Checks the first line; returns the number of rows that follow.
 fn head(line: &str) -> anyhow::Result<u64> {
     let head: Value = serde_json::from_str(line).unwrap_or_default();
     if head["format"] != FORMAT {
-        bail!("this is no export of claude-mem: its first line does not say so");
+        bail!("this is not a claude-mem export (the first line is not an export header)");
     }
     let schema = head["schema"].as_i64().unwrap_or_default();
     if schema > SCHEMA_VERSION {
         bail!(
-            "a newer claude-mem wrote this (schema {schema}, this one knows {SCHEMA_VERSION}): upgrade claude-mem"
+            "a newer claude-mem wrote this export (schema {schema}, supported: {SCHEMA_VERSION}); upgrade claude-mem"
         );
     }
     Ok(head["rows"].as_u64().unwrap_or_default())

@@ -1,5 +1,5 @@
-//! Starts a worker that belongs to nobody: a mode of our own program, which leaves the caller's session, lets go of
-//! everything that was left open, starts the worker and ends. The worker's parent is then the system's first process.
+//! Starts a detached worker. A mode of our own program leaves the caller's session, closes
+//! inherited descriptors, spawns the worker and exits, so that the worker is reparented to init.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -8,13 +8,17 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
+use super::install::record::Manager;
+use super::install::systemd;
+use super::{child, service};
 use crate::config::Environment;
 use crate::hook::LAUNCH;
 use crate::llm::guard;
 use crate::paths::Home;
 
-/// What a session of Claude Code, or the service manager of a terminal, says to its own children and not to a worker.
-const NOT_FOR_A_WORKER: [&str; 13] = [
+/// Variables that Claude Code or a service manager sets for its own children, and that a worker
+/// must not inherit.
+const NOT_INHERITED: [&str; 13] = [
     "CLAUDECODE",
     "CLAUDE_PROJECT_DIR",
     "CLAUDE_CODE_ENTRYPOINT",
@@ -30,20 +34,21 @@ const NOT_FOR_A_WORKER: [&str; 13] = [
     "WATCHDOG_USEC",
 ];
 
-/// Launches a worker if the arguments of the process ask for it. Before anything else in `main`: it must be the only
-/// thread, and have nothing open.
+/// Launches a worker if the process arguments ask for it. Must run first in `main`, while there is
+/// only one thread and nothing is open.
 pub fn dispatch(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     (arguments.nth(1)? == LAUNCH).then(|| match launch() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // A hook has closed this; a person who tries it by hand has not.
+            // A hook has closed stderr; a terminal has not.
             let _ = writeln!(io::stderr(), "claude-mem: cannot start the worker: {error}");
             ExitCode::FAILURE
         }
     })
 }
 
-/// The command that launches a worker of that program; the caller waits for it, and it is short.
+/// The command that launches a worker of that program; it exits quickly, and the caller waits for
+/// it.
 pub fn command(program: &Path, home: &Home) -> Command {
     let mut command = Command::new(program);
     command.arg(LAUNCH).env("CLAUDE_MEM_HOME", home.dir()).stdin(Stdio::null()).stdout(Stdio::null());
@@ -52,10 +57,21 @@ pub fn command(program: &Path, home: &Home) -> Command {
 
 fn launch() -> io::Result<()> {
     let environment = Environment::capture();
-    let home = Home::locate(environment.mem_home, environment.user_home).map_err(io::Error::other)?;
+    let home = Home::locate(environment.mem_home.clone(), environment.user_home.clone())
+        .map_err(io::Error::other)?;
+    let home = home.on(environment.file_system);
     home.prepare().map_err(io::Error::other)?;
-    close_what_was_left_open();
-    // Fails only for a leader of a process group, which a shell's job is; then the worker gets one of its own below.
+    close_inherited_descriptors();
+    if service::manager(&home, &environment) == Manager::Systemd {
+        // The sockets may be gone with a deleted data directory: a restart of the socket unit
+        // recreates them.
+        let [socket, service] = systemd::UNITS;
+        return child::must(systemd::systemctl(&environment, &["restart", socket]))
+            .and_then(|()| child::must(systemd::systemctl(&environment, &["start", service])))
+            .map_err(io::Error::other);
+    }
+    // Fails only for a process group leader, such as a shell's job; then the worker gets its own
+    // group below.
     let has_session = rustix::process::setsid().is_ok();
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(home.worker_log())?;
     let mut worker = Command::new(guard::own_program()?);
@@ -65,7 +81,7 @@ fn launch() -> io::Result<()> {
         .stdout(Stdio::null())
         .stderr(log)
         .current_dir("/");
-    for name in NOT_FOR_A_WORKER {
+    for name in NOT_INHERITED {
         worker.env_remove(name);
     }
     if !has_session {
@@ -74,15 +90,15 @@ fn launch() -> io::Result<()> {
     worker.spawn().map(drop)
 }
 
-/// Whoever started us may have left files and pipes open that are not ours to hold.
-fn close_what_was_left_open() {
+/// Closes files and pipes that the caller left open.
+fn close_inherited_descriptors() {
     let Ok(entries) = fs::read_dir("/dev/fd") else { return };
     let open: Vec<i32> = entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|fd| *fd > 2)
         .collect();
     for descriptor in open {
-        // The one of the listing is closed already.
+        // The descriptor of the listing itself is already closed.
         let _ = nix::unistd::close(descriptor);
     }
 }

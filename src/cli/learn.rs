@@ -1,27 +1,27 @@
-//! `claude-mem learn`: what every session of a project is told, kept by hand. Straight in the database, so that it works
-//! without the service.
+//! `claude-mem learn`: manages by hand what every session of a project is given. Uses the database
+//! directly, so it works without the service.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
 use super::lines;
+use super::recall::{project_named, project_of};
 use super::style::{Style, harmless};
 use crate::config::{Config, Environment};
 use crate::context::age;
 use crate::learn;
 use crate::model::{Category, LearningDraft, Millis};
 use crate::paths::Home;
-use crate::project::Project;
 use crate::store::learnings::{self, Learning, Standing};
-use crate::store::{self, StoreError};
+use crate::store::{self, StoreError, projects};
 use crate::worker::clock;
 
-/// Tell every later session something, list what is told, or have it forgotten
+/// Add, list or forget learnings: facts that every later session gets
 ///
-/// Most learnings come by themselves: from the user's corrections, from commands that had to be changed, from the model.
+/// Most learnings are found automatically: rules you state, commands and fixes that sessions have
+/// in common, findings of the model.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  claude-mem learn add \"Use pnpm, not npm\"\n  claude-mem learn add --everywhere --category preference \"Answer in German\"\n  claude-mem learn list\n  claude-mem learn forget 12"
@@ -33,14 +33,15 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Write something down that every session of the project is told
+    /// Add a learning for all later sessions of the project
     #[command(
         after_help = "Example:\n  claude-mem learn add --category command 'Run the tests with `make check`'"
     )]
     Add {
-        /// What is to be known: one sentence that stands on its own
+        /// The learning: one self-contained sentence
         content: String,
-        /// What it is about: architecture, convention, gotcha, preference, command, dependency; guessed from the words if it is not given
+        /// One of architecture, convention, gotcha, preference, command, dependency [default:
+        /// guessed from the text]
         #[arg(long, value_parser = category)]
         category: Option<Category>,
         #[command(flatten)]
@@ -49,24 +50,25 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Show what is known of this project and of all
+    /// List the learnings of this project and those that apply everywhere
     #[command(after_help = "Examples:\n  claude-mem learn list\n  claude-mem learn list --all --json")]
     List {
         #[command(flatten)]
         scope: Scope,
-        /// Also what is not sure enough to be told, was superseded or forgotten
+        /// Include learnings that are uncertain, superseded or forgotten
         #[arg(long)]
         all: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Tell something no more, and do not learn it again, unless you add it yourself
+    /// Stop using a learning, and do not learn it again unless you add it yourself
     ///
-    /// What it said is kept, so that it can be known again when it comes back. `claude-mem forget --text` deletes it.
+    /// Its text is kept so that it is recognised if it comes up again. `claude-mem forget --text`
+    /// deletes it.
     #[command(after_help = "Example:\n  claude-mem learn forget 12 15")]
     Forget {
-        /// The numbers that `learn list` shows
+        /// Numbers shown by `learn list`
         #[arg(required = true)]
         ids: Vec<i64>,
         /// Print JSON
@@ -77,49 +79,56 @@ enum Action {
 
 #[derive(Debug, clap::Args)]
 struct Scope {
-    /// The project's name, instead of the one of this directory
+    /// Project name [default: the current directory's project]
     #[arg(long, conflicts_with = "everywhere")]
     project: Option<String>,
-    /// What holds in every project
+    /// For every project instead of one
     #[arg(long)]
     everywhere: bool,
 }
 
 impl Scope {
-    fn project(&self, config: &Config) -> anyhow::Result<String> {
-        if let Some(project) = &self.project {
-            return Ok(project.clone());
-        }
-        let here = std::env::current_dir().context("this directory is gone")?;
-        Ok(Project::of(Path::new(&here), &config.capture).name)
+    /// Returns the named project, or that of the current directory.
+    fn project(&self, database: &rusqlite::Connection, config: &Config) -> anyhow::Result<String> {
+        let word = self.project.as_deref().unwrap_or(".");
+        project_named(database, config, word)
     }
 }
 
 fn category(word: &str) -> Result<Category, String> {
     let known = || Category::ALL.map(Category::as_str).join(", ");
-    Category::from_word(word).ok_or_else(|| format!("one of {}", known()))
+    Category::from_word(word).ok_or_else(|| format!("expected one of {}", known()))
 }
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = Config::load(&home.config(), environment)?;
-    let patience = config.hook.busy_ms.max(5_000);
+    let busy_ms = config.hook.busy_ms.max(5_000);
     match &arguments.action {
         Action::Add { content, category, scope, json } => {
             let draft = LearningDraft {
                 everywhere: scope.everywhere,
                 ..LearningDraft::new(category.unwrap_or_else(|| learn::category_of(content)), content, 1.0)
             };
-            let Some(draft) = learn::cleaned(draft) else { bail!("nothing is left of it to be known") };
-            let project = scope.project(&config)?;
-            let mut database = store::open_to_change(home, patience)?;
+            let Some(draft) = learn::cleaned(draft) else {
+                bail!("nothing is left of the text after clean-up")
+            };
+            let mut database = store::open_to_change(home, busy_ms)?;
+            let project = match scope.project {
+                Some(_) => scope.project(&database, &config)?,
+                None => projects::settle(&mut database, &project_of(".", &config)?)?,
+            };
             let added = add(&mut database, draft, &project)?;
-            print_changed(&[added], *json, "Known from now on")?;
+            print_changed(&[added], *json, "Added")?;
         }
         Action::List { scope, all, json } => {
-            let project = if scope.everywhere { None } else { Some(scope.project(&config)?) };
-            list(home, patience, project.as_deref(), *all, *json)?;
+            let known = match store::open_to_read(home, busy_ms) {
+                Ok(database) => known(&database, &config, scope)?,
+                Err(StoreError::Missing) => Vec::new(),
+                Err(error) => return Err(error.into()),
+            };
+            list(known, *all, *json)?;
         }
-        Action::Forget { ids, json } => return forget(home, patience, ids, *json),
+        Action::Forget { ids, json } => return forget(home, busy_ms, ids, *json),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -128,26 +137,30 @@ fn add(database: &mut rusqlite::Connection, draft: LearningDraft, project: &str)
     let known = learnings::known(database, project)?;
     let step = learn::weigh_by_hand(&known, draft);
     let added = learnings::add(database, &step, project, clock::now())?;
-    added.context("it was stored and is gone")
+    added.context("the learning disappeared after it was stored")
 }
 
-fn list(home: &Home, patience: u32, project: Option<&str>, all: bool, as_json: bool) -> anyhow::Result<()> {
+/// Returns the learnings of a scope.
+fn known(database: &rusqlite::Connection, config: &Config, scope: &Scope) -> anyhow::Result<Vec<Learning>> {
+    let project = if scope.everywhere { String::new() } else { scope.project(database, config)? };
+    let mut known = learnings::known(database, &project)?;
+    known.retain(|learning| !scope.everywhere || learning.project.is_none());
+    Ok(known)
+}
+
+fn list(mut known: Vec<Learning>, all: bool, as_json: bool) -> anyhow::Result<()> {
     let now = clock::now();
-    let mut known = match store::open_to_read(home, patience) {
-        Ok(database) => learnings::known(&database, project.unwrap_or_default())?,
-        Err(StoreError::Missing) => Vec::new(),
-        Err(error) => return Err(error.into()),
-    };
-    let is_told = |learning: &Learning| learning.is_active && learning.confidence_at(now) >= learn::TOLD_FROM;
-    known.retain(|learning| (project.is_some() || learning.project.is_none()) && (all || is_told(learning)));
+    let is_shown =
+        |learning: &Learning| learning.is_active && learning.confidence_at(now) >= learn::SHOWN_FROM;
+    known.retain(|learning| all || is_shown(learning));
     known.sort_by(|one, other| {
         other.confidence_at(now).total_cmp(&one.confidence_at(now)).then(one.id.cmp(&other.id))
     });
     if as_json {
         let shown: Vec<Value> = known.iter().map(|learning| shown(learning, now)).collect();
-        say!("{}", serde_json::to_string_pretty(&shown)?);
+        outln!("{}", serde_json::to_string_pretty(&shown)?);
     } else if known.is_empty() {
-        say!("Nothing is known yet.");
+        outln!("No learnings yet.");
     } else {
         let style = Style::of_stdout();
         known.iter().for_each(|learning| print_learning(learning, now, style));
@@ -155,10 +168,10 @@ fn list(home: &Home, patience: u32, project: Option<&str>, all: bool, as_json: b
     Ok(())
 }
 
-fn forget(home: &Home, patience: u32, ids: &[i64], as_json: bool) -> anyhow::Result<ExitCode> {
-    let database = match store::open_to_read(home, patience) {
-        Ok(_) => store::open_to_change(home, patience)?,
-        Err(StoreError::Missing) => bail!("nothing is known yet"),
+fn forget(home: &Home, busy_ms: u32, ids: &[i64], as_json: bool) -> anyhow::Result<ExitCode> {
+    let database = match store::open_to_read(home, busy_ms) {
+        Ok(_) => store::open_to_change(home, busy_ms)?,
+        Err(StoreError::Missing) => bail!("no learnings yet"),
         Err(error) => return Err(error.into()),
     };
     let (mut forgotten, mut missing) = (Vec::new(), Vec::new());
@@ -170,7 +183,7 @@ fn forget(home: &Home, patience: u32, ids: &[i64], as_json: bool) -> anyhow::Res
     }
     print_changed(&forgotten, as_json, "Forgotten")?;
     if !missing.is_empty() {
-        bail!("there is no learning {} (see `claude-mem learn list`)", missing.join(", "));
+        bail!("no learning {} (see `claude-mem learn list`)", missing.join(", "));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -178,11 +191,11 @@ fn forget(home: &Home, patience: u32, ids: &[i64], as_json: bool) -> anyhow::Res
 fn print_changed(learnings: &[Learning], as_json: bool, what: &str) -> anyhow::Result<()> {
     if as_json {
         let shown: Vec<Value> = learnings.iter().map(|learning| shown(learning, clock::now())).collect();
-        say!("{}", serde_json::to_string_pretty(&shown)?);
+        outln!("{}", serde_json::to_string_pretty(&shown)?);
     } else {
         for learning in learnings {
-            let told = format!("{} ({}, {})", harmless(&learning.content), learning.id, scope_of(learning));
-            lines::print(&format!("{what}: "), &told);
+            let text = format!("{} ({}, {})", harmless(&learning.content), learning.id, scope_of(learning));
+            lines::print(&format!("{what}: "), &text);
         }
     }
     Ok(())
@@ -197,8 +210,8 @@ fn shown(learning: &Learning, now: Millis) -> Value {
 
 fn standing(learning: &Learning, now: Millis) -> &'static str {
     match learning.standing() {
-        Standing::Active if learning.confidence_at(now) >= learn::TOLD_FROM => "told",
-        Standing::Active => "not sure enough",
+        Standing::Active if learning.confidence_at(now) >= learn::SHOWN_FROM => "shown",
+        Standing::Active => "uncertain",
         Standing::Superseded => "superseded",
         Standing::Forgotten => "forgotten",
     }
@@ -212,7 +225,7 @@ fn print_learning(learning: &Learning, now: Millis, style: Style) {
     let times =
         if learning.times_seen == 1 { "once".to_owned() } else { format!("{} times", learning.times_seen) };
     let standing = match standing(learning, now) {
-        "told" => String::new(),
+        "shown" => String::new(),
         other => format!(", {other}"),
     };
     lines::print(&format!("{:>5}  ", learning.id), &style.strong(&harmless(&learning.content)));

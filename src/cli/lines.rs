@@ -1,14 +1,15 @@
-//! Lines that fit: whole in a pipe, where programs read them; wrapped on a terminal, with what continues a text under it.
+//! Line wrapping: whole lines in a pipe, for programs; on a terminal, wrapped with a hanging
+//! indent.
 
 use std::io::IsTerminal;
 
-/// Below so many columns beside its head a text stands under it.
-const LEAST: usize = 20;
-/// How far in it stands then.
-const STEP: usize = 4;
+/// Minimum columns to the right of a head; with fewer, the text goes on the next line.
+const MIN_TEXT_COLUMNS: usize = 20;
+/// Indent of such text.
+const NARROW_INDENT: usize = 4;
 
-/// How many columns there are; none in a pipe, which has no end.
-fn room() -> Option<usize> {
+/// Returns the terminal's width; none in a pipe, which has no limit.
+fn width() -> Option<usize> {
     let stdout = std::io::stdout();
     if !stdout.is_terminal() {
         return None;
@@ -16,28 +17,28 @@ fn room() -> Option<usize> {
     Some(columns(stdout))
 }
 
-/// The columns of a terminal; where it does not tell, as many as people expect.
+/// Returns the columns of a terminal; 80 if it does not report them.
 pub fn columns(terminal: impl std::os::fd::AsFd) -> usize {
     let size = rustix::termios::tcgetwinsize(terminal).ok();
     size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
-/// A text after its head.
+/// Prints a text after its head.
 pub fn print(head: &str, text: &str) {
-    say!("{}", hanging(head, text, room()));
+    outln!("{}", hanging(head, text, width()));
 }
 
-/// A row of a table, or where that is too wide its head with the rest as a text.
+/// Prints a table row or, if that is too wide, its head with the rest as wrapped text.
 pub fn print_row(wide: &str, head: &str, text: &str) {
-    match room() {
-        Some(room) if shown(wide) > room => say!("{}", hanging(head, text, Some(room))),
-        _ => say!("{}", wide.trim_end()),
+    match width() {
+        Some(width) if shown(wide) > width => outln!("{}", hanging(head, text, Some(width))),
+        _ => outln!("{}", wide.trim_end()),
     }
 }
 
-/// Whether a table of so many columns fits.
+/// True if a table of that many columns fits.
 pub fn fits(columns: usize) -> bool {
-    room().is_none_or(|room| room >= columns)
+    width().is_none_or(|width| width >= columns)
 }
 
 /// "1 session", "2 sessions".
@@ -46,14 +47,14 @@ pub fn counted(count: impl Into<i64>, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-fn hanging(head: &str, text: &str, room: Option<usize>) -> String {
-    let Some(room) = room else { return format!("{head}{text}") };
-    let beside = shown(head);
-    let is_beside = beside + LEAST <= room;
-    let indent = if is_beside { beside } else { STEP.min(room / 4) };
+fn hanging(head: &str, text: &str, width: Option<usize>) -> String {
+    let Some(width) = width else { return format!("{head}{text}") };
+    let head_columns = shown(head);
+    let is_beside = head_columns + MIN_TEXT_COLUMNS <= width;
+    let indent = if is_beside { head_columns } else { NARROW_INDENT.min(width / 4) };
     let mut lines = Vec::new();
     for paragraph in text.split('\n') {
-        wrap(paragraph, room.saturating_sub(indent).max(1), &mut lines);
+        wrap(paragraph, width.saturating_sub(indent).max(1), &mut lines);
     }
     let mut whole = head.to_owned();
     if !is_beside {
@@ -63,14 +64,14 @@ fn hanging(head: &str, text: &str, room: Option<usize>) -> String {
     whole.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// Breaks at spaces only: a path that is too long stays in one piece, and can be copied.
-fn wrap(text: &str, room: usize, lines: &mut Vec<String>) {
-    if shown(text) <= room {
+/// Breaks at spaces only, so that a long path stays in one piece and can be copied.
+fn wrap(text: &str, width: usize, lines: &mut Vec<String>) {
+    if shown(text) <= width {
         return lines.push(text.to_owned());
     }
     let mut line = String::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {
-        if !line.is_empty() && shown(&line) + 1 + shown(word) > room {
+        if !line.is_empty() && shown(&line) + 1 + shown(word) > width {
             lines.push(std::mem::take(&mut line));
         }
         if !line.is_empty() {
@@ -81,7 +82,7 @@ fn wrap(text: &str, room: usize, lines: &mut Vec<String>) {
     lines.push(line);
 }
 
-/// The columns that a text takes. Colours take none, characters of East Asia take two.
+/// Returns the display width of a text: colour codes count as 0, East Asian characters as 2.
 fn shown(text: &str) -> usize {
     let mut columns = 0;
     let mut characters = text.chars();
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_continues_under_itself_and_where_there_is_little_room_under_its_head() {
+    fn wrapped_text_hangs_or_moves_below_its_head_if_narrow() {
         assert_eq!(
             hanging("queue  ", "one two three four five six", Some(27)),
             "queue  one two three four\n       five six"
@@ -128,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_spaces_stays_in_one_piece() {
+    fn long_words_are_not_broken() {
         let path = "/a/very/long/path/that/somebody/wants/to/copy";
-        let told = hanging("a  ", &format!("is in {path}."), Some(30));
-        assert!(told.lines().any(|line| line.trim() == format!("{path}.")), "{told}");
+        let printed = hanging("a  ", &format!("is in {path}."), Some(30));
+        assert!(printed.lines().any(|line| line.trim() == format!("{path}.")), "{printed}");
     }
 
     #[test]
-    fn colours_take_no_room_and_wide_characters_two_columns() {
+    fn colours_have_no_width_and_wide_characters_two_columns() {
         assert_eq!(shown("\u{1b}[1;33mgreeting\u{1b}[0m"), 8);
         assert_eq!(shown("記憶"), 4);
         assert_eq!(counted(1, "session", "sessions"), "1 session");

@@ -1,4 +1,4 @@
-//! The log of a worker that no journal listens to: a file that does not grow without end.
+//! The log file of a worker that runs without a journal, rotated to limit its size.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,18 +10,18 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 use crate::paths::Home;
 
-/// A file this large is put aside, in the place of the one before.
-const MOST_BYTES: u64 = 4 << 20;
+/// Size at which the file is rotated; the previous part is overwritten.
+const MAX_BYTES: u64 = 4 << 20;
 
-/// Writes to the log file of this data directory; to stderr where there can be none.
+/// Returns a writer to the log file of this data directory, or to stderr if it cannot be opened.
 pub fn writer(home: &Home) -> BoxMakeWriter {
-    match RotatingFile::open(home.worker_log(), MOST_BYTES) {
+    match RotatingFile::open(home.worker_log(), MAX_BYTES) {
         Ok(file) => BoxMakeWriter::new(Mutex::new(file)),
         Err(_) => BoxMakeWriter::new(io::stderr),
     }
 }
 
-/// Where the part before the present one is.
+/// Path of the previous part.
 pub fn previous(log: &Path) -> PathBuf {
     log.with_extension("log.1")
 }
@@ -50,7 +50,7 @@ impl RotatingFile {
 impl Write for RotatingFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self.bytes > 0 && self.bytes + line.len() as u64 > self.most {
-            // Somebody may have removed it; then the open file still takes the line.
+            // Rotation fails if the file was removed; then the open file still takes the line.
             let path = self.path.clone();
             if self.rotate().is_err() {
                 self.path = path;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_keeps_the_newest_and_one_part_before() {
+    fn log_keeps_the_current_and_one_previous_part() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("worker.log");
         fs::write(&path, "left by the one before\n").unwrap();

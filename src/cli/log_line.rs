@@ -1,4 +1,5 @@
-//! One event of the log as one line of text: its message, and of its fields those that the message does not tell already.
+//! Formats one log event as one line of text: its message, and those fields that the message does
+//! not contain.
 
 use std::fmt::{self, Debug, Write as _};
 
@@ -9,7 +10,7 @@ use tracing_subscriber::fmt::format::Writer;
 
 use super::style::harmless;
 
-/// How the fields of an event are written, its message among them.
+/// Formats the fields of an event, including its message.
 #[derive(Debug, Clone, Copy)]
 pub struct OneLine;
 
@@ -19,9 +20,9 @@ impl<'writer> FormatFields<'writer> for OneLine {
         fields.record(&mut line);
         let mut whole = line.message;
         for (name, value) in line.fields {
-            // A bare number may be in any message by chance.
-            let is_told = value.contains(char::is_alphabetic) && whole.contains(&value);
-            if !is_told {
+            // A bare number may be in a message by chance.
+            let is_repeated = value.contains(char::is_alphabetic) && whole.contains(&value);
+            if !is_repeated {
                 write!(whole, " {name}={value}")?;
             }
         }
@@ -29,7 +30,8 @@ impl<'writer> FormatFields<'writer> for OneLine {
     }
 }
 
-/// An endpoint's words may be among it: they make no lines of their own, and no terminal obeys them.
+/// Keeps a text on one line and removes control characters, because it may contain an endpoint's
+/// response.
 fn on_one_line(text: &str) -> String {
     harmless(&text.trim().replace(['\n', '\r', '\t'], " "))
 }
@@ -90,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_log_does_not_repeat_the_message_in_its_fields() {
+    fn fields_already_in_the_message_are_not_repeated() {
         let error = io::Error::other("no space left");
         let path = std::path::Path::new("/data/spool/1.json");
         let line = written(|| tracing::warn!(%error, ?path, kept = true, "it cannot be read: {error}"));
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_said_stays_on_its_line_and_moves_no_cursor() {
+    fn control_characters_in_foreign_text_are_removed() {
         let line = written(|| tracing::error!(reason = "a\nb\u{1b}[2J", "degraded: {}", "a\nb\u{1b}[2J"));
         assert_eq!(line, "ERROR degraded: a b\u{fffd}[2J\n");
     }

@@ -1,4 +1,4 @@
-//! `claude-mem logs`: the service's log, from wherever it is.
+//! `claude-mem logs`: prints the service's log, from the journal or a file.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom};
@@ -8,41 +8,41 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use super::install::record::Way;
+use super::install::record::Manager;
 use super::style::harmless;
 use super::{log_file, out, service};
 use crate::config::Environment;
 use crate::paths::Home;
 
-/// Show what the service did
+/// Show the service's log
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  claude-mem logs --follow\n  claude-mem logs --session 5f0c… --lines 500"
 )]
 pub struct Arguments {
-    /// Go on with what comes
+    /// Keep printing new lines
     #[arg(long, short)]
     follow: bool,
     /// Only lines about this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// At most so many lines of the past
+    /// Maximum number of past lines
     #[arg(long, short = 'n', default_value_t = 100)]
     lines: usize,
 }
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    if service::way(home) == Way::Systemd {
+    if service::manager(home, environment) == Manager::Systemd {
         return journal(environment, arguments);
     }
     let log = home.worker_log();
     let mut lines = tail(&[log_file::previous(&log), log.clone()], arguments)?;
     if lines.is_empty() && !log.exists() {
-        bail!("there is no log yet: {} is made when the service starts", log.display());
+        bail!("no log yet: the service creates {} when it starts", log.display());
     }
     lines.drain(..lines.len().saturating_sub(arguments.lines));
     for line in lines {
-        if !tell(&line) {
+        if !print(&line) {
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -69,7 +69,7 @@ fn journal(environment: &Environment, arguments: &Arguments) -> anyhow::Result<E
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn is_wanted(line: &str, arguments: &Arguments) -> bool {
+fn is_selected(line: &str, arguments: &Arguments) -> bool {
     arguments.session.as_deref().is_none_or(|session| line.contains(session))
 }
 
@@ -83,32 +83,32 @@ fn tail(files: &[impl AsRef<Path>], arguments: &Arguments) -> anyhow::Result<Vec
                 return Err(error).with_context(|| format!("cannot read {}", file.as_ref().display()));
             }
         };
-        lines.extend(text.lines().filter(|line| is_wanted(line, arguments)).map(str::to_owned));
+        lines.extend(text.lines().filter(|line| is_selected(line, arguments)).map(str::to_owned));
     }
     Ok(lines)
 }
 
-/// False if nobody listens any more, as behind `head`.
-fn tell(line: &str) -> bool {
-    say!("{}", harmless(line));
-    out::is_heard()
+/// Prints a line. Returns false if the reader is gone, as with `head`.
+fn print(line: &str) -> bool {
+    outln!("{}", harmless(line));
+    out::is_open()
 }
 
-/// Prints what is appended, also after the file was put aside for a new one.
+/// Prints appended lines, also across rotations of the file.
 fn follow(log: &Path, arguments: &Arguments) -> anyhow::Result<()> {
-    const LOOK_AGAIN: Duration = Duration::from_millis(200);
+    const POLL_INTERVAL: Duration = Duration::from_millis(200);
     let mut reader = BufReader::new(File::open(log)?);
     reader.seek(SeekFrom::End(0))?;
     let mut line = String::new();
     loop {
         if reader.read_line(&mut line)? > 0 && line.ends_with('\n') {
-            if is_wanted(&line, arguments) && !tell(line.trim_end()) {
+            if is_selected(&line, arguments) && !print(line.trim_end()) {
                 return Ok(());
             }
             line.clear();
             continue;
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
         let position = reader.stream_position()?;
         if std::fs::metadata(log).is_ok_and(|meta| meta.len() < position) {
             reader = BufReader::new(File::open(log)?);

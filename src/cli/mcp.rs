@@ -1,4 +1,4 @@
-//! `claude-mem mcp`: the memory as tools, on stdin and stdout.
+//! `claude-mem mcp`: serves the memory as MCP tools on stdin and stdout.
 
 use std::process::ExitCode;
 
@@ -6,14 +6,14 @@ use crate::config::Environment;
 use crate::mcp;
 use crate::paths::Home;
 
-/// Serve the memory as tools to Claude Code and other agents (MCP, on stdin and stdout)
+/// Serve the memory to Claude Code and other agents (MCP on stdin and stdout)
 ///
-/// An agent starts this itself, and ends it by closing its input.
+/// Agents start this command themselves and end it by closing its input.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  claude mcp add --scope user claude-mem -- claude-mem mcp\n  \
     claude-mem mcp --tools search,timeline,get")]
 pub struct Arguments {
-    /// Only these tools, with commas between
+    /// Serve only these tools (comma-separated)
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = mcp::TOOLS)]
     tools: Vec<String>,
 }

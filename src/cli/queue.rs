@@ -1,17 +1,22 @@
-//! `claude-mem queue`: what waits, what went wrong, and what to do about it.
+//! `claude-mem queue`: lists, retries and deletes queue rows.
 
 use std::process::ExitCode;
 
+use anyhow::bail;
+use rusqlite::Connection;
+
 use super::lines::{self, counted};
 use super::style::harmless;
-use crate::config::{Config, Environment};
+use crate::config::{Config, Environment, Provider};
 use crate::context::age;
+use crate::llm::budget::{Verdict, decide};
+use crate::llm::{Choice, Usage, choose, guard};
 use crate::paths::Home;
 use crate::store::queue_admin::{self, ListedRow};
-use crate::store::{self, StoreError};
+use crate::store::{self, StoreError, log};
 use crate::worker::clock;
 
-/// Look at the queue, and repair it
+/// Inspect the queue, retry failed events, delete finished ones
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  claude-mem queue errors\n  claude-mem queue retry 1234\n  claude-mem queue redo"
@@ -23,18 +28,19 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// What waits and what is worked on
+    /// List waiting and running events
     List(Listing),
-    /// What went wrong, and why
+    /// List failed events with their reasons
     Errors(Listing),
-    /// Try again what went wrong or was stopped
+    /// Retry failed or stopped events
     Retry {
         /// Only this row
         id: Option<i64>,
     },
-    /// Do again, with a model, what was done without one because the daily ceiling was reached
+    /// Reprocess with a model the events that rules processed because the daily cost ceiling was
+    /// reached
     Redo,
-    /// Delete finished rows; what was made of them stays
+    /// Delete finished rows; observations made from them are kept
     Purge,
 }
 
@@ -43,53 +49,90 @@ struct Listing {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// At most so many rows
+    /// Maximum number of rows
     #[arg(long, default_value_t = 50)]
     limit: u32,
 }
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = Config::load(&home.config(), environment)?;
-    let patience = config.hook.busy_ms.max(5_000);
+    let busy_ms = config.hook.busy_ms.max(5_000);
     match &arguments.action {
-        Action::List(listing) => list(home, patience, &["raw", "processing"], listing)?,
-        Action::Errors(listing) => list(home, patience, &["error"], listing)?,
+        Action::List(listing) => list(home, busy_ms, &["raw", "processing"], listing)?,
+        Action::Errors(listing) => list(home, busy_ms, &["error"], listing)?,
         Action::Retry { id } => {
-            let count = queue_admin::retry(&mut store::open_to_change(home, patience)?, *id, clock::now())?;
+            let count = queue_admin::retry(&mut store::open_to_change(home, busy_ms)?, *id, clock::now())?;
             crate::hook::nudge(home);
             if let Some(id) = id.filter(|_| count == 0) {
-                anyhow::bail!(
-                    "{id} is not there, or neither failed nor was stopped (see `claude-mem queue errors`)"
+                bail!(
+                    "row {id} does not exist, or has not failed or been stopped (see `claude-mem queue errors`)"
                 );
             }
-            say!("{count} brought back.");
+            outln!("Requeued {}.", events(count));
         }
         Action::Redo => {
-            let count = queue_admin::redo(&mut store::open_to_change(home, patience)?, clock::now())?;
+            let mut database = store::open_to_change(home, busy_ms)?;
+            check_model(home, environment, &config, &database)?;
+            let count = queue_admin::redo(&mut database, clock::now())?;
             crate::hook::nudge(home);
-            say!("{count} will be done again.");
+            outln!("Requeued {}.", events(count));
         }
         Action::Purge => {
-            say!("{} deleted.", queue_admin::purge(&store::open_to_change(home, patience)?)?)
+            let count = queue_admin::purge(&store::open_to_change(home, busy_ms)?)?;
+            outln!("Deleted {}.", events(count));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(home: &Home, patience: u32, states: &[&str], listing: &Listing) -> anyhow::Result<()> {
-    let rows = match store::open_to_read(home, patience) {
+/// Checks that a model may be available, with enough money left for at least one small turn:
+/// otherwise rules would only produce the same again. The service may have a key that this process
+/// does not see.
+fn check_model(
+    home: &Home,
+    environment: &Environment,
+    config: &Config,
+    database: &Connection,
+) -> anyhow::Result<()> {
+    const SMALL_TURN: Usage = Usage { tokens_in: 4_000, tokens_out: 2_000, cost_usd: None };
+    if config.compress.provider == Provider::Local {
+        bail!(
+            "nothing was requeued, because compress.provider is local: there is no model to reprocess events with"
+        );
+    }
+    let at_most = match choose(config, home, environment, &guard::own_program().unwrap_or_default()) {
+        Choice::Llm(llm) => llm.cost(&config.prices, &SMALL_TURN),
+        Choice::Local { .. } | Choice::Unusable { .. } => 0.0,
+    };
+    let spent = log::spent_since(database, clock::day_start(clock::now()))?;
+    let ceiling = config.cost.max_usd_per_day;
+    if spent >= ceiling || decide(spent, at_most, ceiling) != Verdict::Allowed {
+        bail!(
+            "nothing was requeued, because today's cost ceiling is reached (${spent:.2} of ${ceiling:.2}): raise \
+             cost.max_usd_per_day, or run this again tomorrow"
+        );
+    }
+    Ok(())
+}
+
+fn list(home: &Home, busy_ms: u32, states: &[&str], listing: &Listing) -> anyhow::Result<()> {
+    let rows = match store::open_to_read(home, busy_ms) {
         Ok(database) => queue_admin::list(&database, states, listing.limit)?,
         Err(StoreError::Missing) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
     if listing.json {
-        say!("{}", serde_json::to_string_pretty(&rows)?);
+        outln!("{}", serde_json::to_string_pretty(&rows)?);
     } else if rows.is_empty() {
-        say!("Nothing.");
+        outln!("No rows.");
     } else {
         rows.iter().for_each(print_row);
     }
     Ok(())
+}
+
+fn events(count: usize) -> String {
+    counted(i64::try_from(count).unwrap_or(i64::MAX), "event", "events")
 }
 
 fn print_row(row: &ListedRow) {

@@ -1,4 +1,4 @@
-//! `claude-mem restore`: a backup takes the place of the database.
+//! `claude-mem restore`: replaces the database with a backup.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,21 +18,21 @@ use crate::store::restore::{self, Kept};
 use crate::worker::clock;
 use crate::worker::lock::Lock;
 
-/// Put a backup in the place of the database
+/// Replace the database with a backup
 ///
-/// What is there now is backed up first. The service is stopped meanwhile; hooks go on recording, and nothing of theirs is
-/// lost.
+/// Backs up the current database first. Stops the service meanwhile; hooks keep recording, and no
+/// event is lost.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  claude-mem restore --list\n  claude-mem restore\n  claude-mem restore ~/.claude-mem/backups/daily-20260921T141320123Z.db"
 )]
 pub struct Arguments {
-    /// The backup; the newest good one if none is named
+    /// Backup to restore [default: the newest valid one]
     file: Option<PathBuf>,
-    /// List the backups that are there
+    /// List existing backups
     #[arg(long)]
     list: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
     /// Print JSON
@@ -46,20 +46,21 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     }
     let (file, checked) = choose(home, arguments.file.as_deref())?;
     if !is_agreed(&question(&file, &checked), arguments.yes)? {
-        say!("Nothing was changed.");
+        outln!("Nothing was changed.");
         return Ok(ExitCode::SUCCESS);
     }
     let progress = Progress::new("restoring");
-    let way = service::way(home);
-    let was_running = service::stop_quietly(home, environment, way)?;
+    let manager = service::manager(home, environment);
+    let was_running = service::stop_quietly(home, environment, manager)?;
     let restored = with_lock(home, || Ok(restore::restore(home, &file, clock::now())?));
-    // Whatever happened, who had a service has one.
-    let started = if was_running { service::start_quietly(home, environment, way).map(drop) } else { Ok(()) };
+    // Start the service again in any case, if it was running.
+    let started =
+        if was_running { service::start_quietly(home, environment, manager).map(drop) } else { Ok(()) };
     drop(progress);
     let kept = restored?;
     started?;
     if arguments.json {
-        say!("{:#}", json!({"restored": file, "rows": checked.rows, "kept": kept.path()}));
+        outln!("{:#}", json!({"restored": file, "rows": checked.rows, "kept": kept.path()}));
     } else {
         lines::print("", &format!("Restored from {}.", file.display()));
         let was = match &kept {
@@ -67,7 +68,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
             Kept::Nothing | Kept::Backup(_) => "",
         };
         if let Some(path) = kept.path() {
-            lines::print("", &format!("What was there before{was} is in {}.", path.display()));
+            lines::print("", &format!("The previous database{was} is in {}.", path.display()));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -76,7 +77,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
 fn choose(home: &Home, named: Option<&Path>) -> anyhow::Result<(PathBuf, Checked)> {
     let Some(file) = named else {
         let (copy, checked, _) = backup::newest_good(&home.backups(), clock::now())
-            .context("there is no good backup; `claude-mem backup --list`")?;
+            .context("no valid backup found (see `claude-mem backup --list`)")?;
         return Ok((copy.path, checked));
     };
     if !file.is_file() {
@@ -84,7 +85,7 @@ fn choose(home: &Home, named: Option<&Path>) -> anyhow::Result<(PathBuf, Checked
     }
     let checked = backup::open(file)
         .and_then(|database| backup::check(&database))
-        .with_context(|| format!("{} cannot be used", file.display()))?;
+        .with_context(|| format!("cannot use {}", file.display()))?;
     Ok((std::path::absolute(file)?, checked))
 }
 
@@ -94,13 +95,13 @@ fn question(file: &Path, checked: &Checked) -> String {
         backup::list(file.parent().unwrap_or(Path::new("/"))).into_iter().find(|copy| copy.path == file);
     let age = made.map_or(String::new(), |copy| format!("{}, ", age::ago(copy.made_at, clock::now())));
     format!(
-        "{} ({age}{}) takes the place of the database. Go on?",
+        "Replace the database with {} ({age}{})?",
         file.display(),
         held(&rows("observations"), &rows("sessions"))
     )
 }
 
-/// No worker runs meanwhile.
+/// Runs `work` while no worker can run.
 fn with_lock<T>(home: &Home, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     home.prepare()?;
     let _lock = Lock::take(home)?;

@@ -1,23 +1,25 @@
-//! `claude-mem sessions`: what is remembered, session by session.
+//! `claude-mem sessions`: lists the remembered sessions.
 
 use std::process::ExitCode;
 
 use super::lines::{self, counted};
+use super::recall::project_filter;
 use super::style::harmless;
+use crate::config::Environment;
 use crate::context::age;
 use crate::paths::Home;
 use crate::store::sessions::{SessionRow, list_sessions};
 use crate::store::{self, StoreError};
 use crate::worker::clock;
 
-/// List the sessions that are remembered
+/// List remembered sessions
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  claude-mem sessions\n  claude-mem sessions --project my-app --json")]
 pub struct Arguments {
-    /// Only those of this project
+    /// Only this project: its name or one of its directories
     #[arg(long)]
     project: Option<String>,
-    /// At most so many, newest first
+    /// Maximum number of sessions, newest first
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     /// Print JSON
@@ -25,18 +27,19 @@ pub struct Arguments {
     json: bool,
 }
 
-pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let project = project_filter(home, environment, arguments.project.as_deref())?;
     let rows = match store::open_to_read(home, 5000) {
-        Ok(database) => list_sessions(&database, arguments.project.as_deref(), arguments.limit, 0)?,
+        Ok(database) => list_sessions(&database, project.as_deref(), arguments.limit, 0)?,
         Err(StoreError::Missing) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
     if arguments.json {
-        say!("{}", serde_json::to_string_pretty(&rows)?);
+        outln!("{}", serde_json::to_string_pretty(&rows)?);
     } else if rows.is_empty() {
         match &arguments.project {
-            Some(project) => say!("No sessions of a project that is called {}.", harmless(project)),
-            None => say!("No sessions yet."),
+            Some(project) => outln!("No sessions of project {}.", harmless(project)),
+            None => outln!("No sessions yet."),
         }
     } else {
         rows.iter().for_each(print_row);

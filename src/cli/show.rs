@@ -1,4 +1,4 @@
-//! `claude-mem show`: memories in full.
+//! `claude-mem show`: prints memories in full.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use crate::worker::clock;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  claude-mem show 1234 S56 P7")]
 pub struct Arguments {
-    /// Ids that search shows: 12, S12 for a summary, P12 for a prompt
+    /// Ids as printed by search: 12, S12 for a summary, P12 for a prompt
     #[arg(required = true)]
     ids: Vec<String>,
     /// Print JSON
@@ -33,7 +33,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     })?;
     let memories = answer["memories"].as_array().map(Vec::as_slice).unwrap_or_default();
     if arguments.json {
-        say!("{:#}", json!(memories));
+        outln!("{:#}", json!(memories));
     } else {
         let style = Style::of_stdout();
         memories.iter().for_each(|memory| print(memory, style));
@@ -43,7 +43,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let missing: Vec<&str> =
         asked.filter(|(_, reference)| !found.contains(reference)).map(|(id, _)| id.as_str()).collect();
     if !missing.is_empty() {
-        bail!("not there: {}", harmless(&missing.join(", ")));
+        bail!("not found: {}", harmless(&missing.join(", ")));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -57,10 +57,10 @@ fn print(memory: &Value, style: Style) {
         &style.faint(&harmless(&format!("{}, {}", text(memory, "project"), text(memory, "age")))),
     );
     for part in ["summary", "detail"] {
-        let said = text(memory, part).trim();
-        if !said.is_empty() {
-            say!("");
-            lines::print("", &harmless(said));
+        let body = text(memory, part).trim();
+        if !body.is_empty() {
+            outln!("");
+            lines::print("", &harmless(body));
         }
     }
     let lists =
@@ -69,9 +69,9 @@ fn print(memory: &Value, style: Style) {
         let items: Vec<&str> =
             memory[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         if !items.is_empty() {
-            say!("\n{}", style.strong(heading));
+            outln!("\n{}", style.strong(heading));
             items.iter().for_each(|item| lines::print("- ", &harmless(item)));
         }
     }
-    say!("");
+    outln!("");
 }

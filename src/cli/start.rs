@@ -10,21 +10,22 @@ use crate::config::Environment;
 use crate::paths::Home;
 use crate::worker::lock::Lock;
 
-/// Start the service in the background, unless it runs already
+/// Start the service in the background, unless it is running
 ///
-/// By systemd or launchd, if `claude-mem install` found them; else on its own.
+/// Uses systemd or launchd if `claude-mem install` found one, else runs it without a service
+/// manager.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  claude-mem start")]
 pub struct StartArguments {}
 
-/// Stop the service, until it is started again
+/// Stop the service until it is started again
 ///
-/// Hooks go on recording; what they record waits.
+/// Hooks keep recording; their events wait in the queue.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  claude-mem stop")]
 pub struct StopArguments {}
 
-/// Stop the service and start it again
+/// Restart the service
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  claude-mem restart")]
 pub struct RestartArguments {}
@@ -32,35 +33,35 @@ pub struct RestartArguments {}
 pub fn start(home: &Home, environment: &Environment) -> anyhow::Result<ExitCode> {
     home.prepare()?;
     if let Some(pid) = Lock::holder(home) {
-        say!("The service runs already (pid {pid}).");
+        outln!("The service is already running (pid {pid}).");
         return Ok(ExitCode::SUCCESS);
     }
-    tell_started(&service::start_quietly(home, environment, service::way(home))?)
+    report_started(&service::start_quietly(home, environment, service::manager(home, environment))?)
 }
 
 pub fn stop(home: &Home, environment: &Environment) -> anyhow::Result<ExitCode> {
     if home.dir().is_dir() {
-        // No hook shall start it again.
+        // Keeps hooks from starting it again.
         std::fs::write(home.stopped(), "")
             .with_context(|| format!("cannot write {}", home.stopped().display()))?;
     }
-    let was_running = service::stop_quietly(home, environment, service::way(home))?;
-    say!("{}", if was_running { "The service has stopped." } else { "The service does not run." });
+    let was_running = service::stop_quietly(home, environment, service::manager(home, environment))?;
+    outln!("{}", if was_running { "The service is stopped." } else { "The service was not running." });
     Ok(ExitCode::SUCCESS)
 }
 
 pub fn restart(home: &Home, environment: &Environment) -> anyhow::Result<ExitCode> {
     home.prepare()?;
-    let way = service::way(home);
-    service::stop_quietly(home, environment, way)?;
-    tell_started(&service::start_quietly(home, environment, way)?)
+    let manager = service::manager(home, environment);
+    service::stop_quietly(home, environment, manager)?;
+    report_started(&service::start_quietly(home, environment, manager)?)
 }
 
-/// It runs; whether it can work is another question.
-fn tell_started(health: &Value) -> anyhow::Result<ExitCode> {
-    say!("The service runs (pid {}).", health["pid"]);
+/// Reports that the service runs; fails if it is degraded.
+fn report_started(health: &Value) -> anyhow::Result<ExitCode> {
+    outln!("The service is running (pid {}).", health["pid"]);
     if health["status"] != "ok" {
-        bail!("it cannot work yet: {}", health["reason"].as_str().unwrap_or("`claude-mem logs` tells why"));
+        bail!("it is degraded: {}", health["reason"].as_str().unwrap_or("see `claude-mem logs`"));
     }
     Ok(ExitCode::SUCCESS)
 }

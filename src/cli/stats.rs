@@ -1,4 +1,4 @@
-//! `claude-mem stats`: what the memory cost, and what it saved.
+//! `claude-mem stats`: shows cost and savings.
 
 use std::process::ExitCode;
 
@@ -16,14 +16,14 @@ use crate::store::statistics::{self, Statistics, Sums};
 use crate::store::{self, StoreError};
 use crate::worker::clock;
 
-/// Show what the memory cost, and what it saved
+/// Show cost and savings
 ///
-/// Tokens and money of the models, observations, and how much smaller they are than what they were made of, by day and by
-/// model.
+/// Shows the models' tokens and cost, the observations, and how much smaller they are than their
+/// sources, by day and by model.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  claude-mem stats\n  claude-mem stats --days 90 --json")]
 pub struct Arguments {
-    /// So many days, today included
+    /// Number of days, including today
     #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=3650))]
     days: u16,
     /// Print JSON
@@ -37,23 +37,23 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let config = Config::load(&home.config(), environment)?;
     let database = match store::open_to_read(home, 5000) {
         Ok(database) => database,
-        Err(StoreError::Missing) => bail!("nothing is remembered yet"),
+        Err(StoreError::Missing) => bail!("no memories yet"),
         Err(error) => return Err(error.into()),
     };
     let today = clock::day_start(clock::now());
-    // Noon is in the right day whatever the clocks do in spring.
+    // Noon falls on the right day even across a daylight saving change.
     let since = clock::day_start(today + DAY / 2 - Millis::from(arguments.days - 1) * DAY);
     let statistics = statistics::read(&database, since, day_of)?;
     let money = (spent_since(&database, today)?, config.cost.max_usd_per_day);
     if arguments.json {
-        say!("{:#}", as_json(&statistics, money));
+        outln!("{:#}", as_json(&statistics, money));
     } else {
         print(&statistics, money, Style::of_stdout());
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The day of the user's calendar.
+/// Returns the date in the user's time zone.
 fn day_of(at: Millis) -> String {
     let time = jiff::Timestamp::from_millisecond(at).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d").to_string()
@@ -84,53 +84,53 @@ fn as_json(statistics: &Statistics, (spent, ceiling): (f64, f64)) -> Value {
     })
 }
 
-/// What stands beside the bars.
-const BESIDE: usize = 58;
+/// Columns of a line without its bar.
+const TABLE_COLUMNS: usize = 58;
 
 fn print(statistics: &Statistics, (spent, ceiling): (f64, f64), style: Style) {
     let most = |entries: &std::collections::BTreeMap<String, Sums>| {
         entries.values().map(weight).max().unwrap_or_default()
     };
-    if !fits(BESIDE) {
+    if !fits(TABLE_COLUMNS) {
         return print_narrow(statistics, style, (spent, ceiling));
     }
-    let room = columns(std::io::stdout()).saturating_sub(BESIDE).clamp(4, 30);
+    let room = columns(std::io::stdout()).saturating_sub(TABLE_COLUMNS).clamp(4, 30);
     let heading =
         format!("{:<12} {:>6} {:>9} {:>8} {:>9}  {:>6}", "", "obs.", "tokens in", "out", "cost", "ratio");
     let line = |name: &str, sums: &Sums, most: u64| {
         let name: String = name.chars().take(28).collect();
-        say!("{name:<12} {}  {}", figures(sums), style.faint(bar(weight(sums), most, room).trim_end()));
+        outln!("{name:<12} {}  {}", figures(sums), style.faint(bar(weight(sums), most, room).trim_end()));
     };
-    say!("{}", style.strong(&heading));
+    outln!("{}", style.strong(&heading));
     for (day, sums) in &statistics.days {
         line(day, sums, most(&statistics.days));
     }
     if statistics.days.is_empty() {
-        say!("nothing in these days");
+        outln!("no activity");
     }
-    say!("{:<12} {}", "all", figures(&statistics.total));
+    outln!("{:<12} {}", "total", figures(&statistics.total));
     if !statistics.models.is_empty() {
-        say!("\n{}", style.strong("by model"));
+        outln!("\n{}", style.strong("by model"));
         for (model, sums) in &statistics.models {
             let calls = if sums.calls > 0 {
                 format!(", {}", counted(sums.calls, "call", "calls"))
             } else {
                 String::new()
             };
-            say!("{model}{calls}");
+            outln!("{model}{calls}");
             line("", sums, most(&statistics.models));
         }
     }
     print_end(statistics, (spent, ceiling));
 }
 
-/// Without a table and without bars, but with every figure.
+/// Prints every figure without a table or bars.
 fn print_narrow(statistics: &Statistics, style: Style, money: (f64, f64)) {
     for (name, sums) in statistics.days.iter().chain(&statistics.models) {
-        say!("{}", style.strong(name));
+        outln!("{}", style.strong(name));
         lines::print("    ", &sentence(sums));
     }
-    say!("{}", style.strong("all"));
+    outln!("{}", style.strong("total"));
     lines::print("    ", &sentence(&statistics.total));
     print_end(statistics, money);
 }
@@ -147,9 +147,9 @@ fn sentence(sums: &Sums) -> String {
 }
 
 fn print_end(statistics: &Statistics, (spent, ceiling): (f64, f64)) {
-    say!("");
-    let told = counted(statistics.contexts, "session was given", "sessions were given");
-    lines::print("context       ", &format!("{told} {} tokens", statistics.context_tokens));
+    outln!("");
+    let sessions = counted(statistics.contexts, "session got", "sessions got");
+    lines::print("context       ", &format!("{sessions} {} tokens of context", statistics.context_tokens));
     lines::print("today         ", &format!("${spent:.4} of ${ceiling:.2} (cost.max_usd_per_day)"));
 }
 
@@ -164,7 +164,7 @@ fn figures(sums: &Sums) -> String {
     )
 }
 
-/// What a bar shows: tokens, or observations where the rules did the work.
+/// The quantity a bar shows: tokens, or observations if rules did the work.
 fn weight(sums: &Sums) -> u64 {
     let tokens = u64::try_from(sums.tokens_in + sums.tokens_out).unwrap_or_default();
     tokens.max(u64::try_from(sums.observations).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! `claude-mem status`: one screen about the service.
+//! `claude-mem status`: shows the state of the service on one screen.
 
 use std::process::ExitCode;
 
@@ -15,10 +15,11 @@ use crate::paths::Home;
 use crate::spool;
 use crate::store::{self, StoreError, backup, overview, recovery};
 use crate::worker::clock;
+use crate::worker::lock::Lock;
 
-/// Show how the service is
+/// Show service status
 ///
-/// The exit code tells health: 0 well, 1 not.
+/// Exits with 0 if the service is healthy, else with 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  claude-mem status --json")]
 pub struct Arguments {
@@ -27,36 +28,38 @@ pub struct Arguments {
     json: bool,
 }
 
-/// A recovery is told of for a week.
+/// Period during which a recovery is reported: one week.
 const RECENT: Millis = 7 * 24 * 60 * 60_000;
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let status = collect(home, environment);
     if arguments.json {
-        say!("{status:#}");
+        outln!("{status:#}");
     } else {
         print(&status);
     }
-    let is_well = status["service"]["status"] == "ok" && status["lost_events"] == 0;
-    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_healthy = status["service"]["status"] == "ok" && status["lost_events"] == 0;
+    Ok(if is_healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Everything, as JSON. Works without a service: then the database tells what it can.
+/// Collects everything as JSON. Also works without a service, from the database alone.
 pub fn collect(home: &Home, environment: &Environment) -> Value {
     let now = clock::now();
-    let service = client::get(&home.socket(), "/api/health").unwrap_or_else(
-        |_| json!({"status": "stopped", "reason": "the service does not run; `claude-mem start` starts it"}),
-    );
+    // Connecting to the socket would make a service manager start the service, so check the lock
+    // first.
+    let health = Lock::holder(home).and_then(|_| client::get(&home.socket(), "/api/health").ok());
+    let service = health
+        .unwrap_or_else(|| json!({"status": "stopped", "reason": "run `claude-mem start` to start it"}));
     let facts = store::open_to_read(home, 2000).and_then(|database| {
         let recovery = recovery::last(&database, now - RECENT)?;
         Ok((overview::read(&database, clock::day_start(now))?, recovery))
     });
     let copies = backup::list(&home.backups());
-    let (memory, recovered, trouble) = match facts {
+    let (memory, recovered, problem) = match facts {
         Ok((facts, recovery)) => (serde_json::to_value(facts).unwrap_or_default(), recovery, Value::Null),
         Err(StoreError::Missing) if !copies.is_empty() => {
-            let told = "it is gone, but there are backups: `claude-mem restore` brings the newest back";
-            (Value::Null, None, json!(told))
+            let problem = "missing, but there are backups; run `claude-mem restore` to restore the newest";
+            (Value::Null, None, json!(problem))
         }
         Err(error) => (Value::Null, None, json!(error.to_string())),
     };
@@ -68,13 +71,13 @@ pub fn collect(home: &Home, environment: &Environment) -> Value {
     let bytes = |path: std::path::PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
     json!({
         "service": service,
-        "runs": service::way(home).told(),
+        "runs": service::manager(home, environment).description(),
         "installed": Record::load(home).settings.iter().map(|file| file.path.display().to_string()).collect::<Vec<_>>(),
         "provider": provider(home, environment, settings.as_ref()),
         "settings_problem": settings.as_ref().err().map(ToString::to_string),
         "memory": memory,
         "database": {
-            "path": home.database(), "bytes": bytes(home.database()) + bytes(home.log()), "problem": trouble,
+            "path": home.database(), "bytes": bytes(home.database()) + bytes(home.log()), "problem": problem,
             "recovered_at": recovered.as_ref().map(|(at, _)| at), "recovery": recovered.as_ref().map(|(_, data)| data),
         },
         "lost_events": spool::dropped(home, environment),
@@ -84,7 +87,8 @@ pub fn collect(home: &Home, environment: &Environment) -> Value {
     })
 }
 
-/// Who compresses, and why. The service's own environment may differ; what it says comes first where it says something.
+/// Returns the provider and the reason for it. The service's environment may differ; its own report
+/// takes precedence.
 fn provider(home: &Home, environment: &Environment, settings: Result<&Config, &ConfigError>) -> Value {
     let config = match settings {
         Ok(config) => config,
@@ -107,7 +111,7 @@ fn print(status: &Value) {
     };
     let now = status["now"].as_i64().unwrap_or_default();
     let when = |value: &Value| value.as_i64().map_or("never".to_owned(), |at| age::ago(at, now));
-    let line = |name: &str, told: &str| lines::print(&format!("{name:<14}"), told);
+    let line = |name: &str, text: &str| lines::print(&format!("{name:<14}"), text);
     match service["pid"].as_u64() {
         Some(pid) => line(
             "service",
@@ -126,7 +130,7 @@ fn print(status: &Value) {
     line("runs", &text(&status["runs"]));
     let provider =
         if service["provider"].is_string() { &service["provider"] } else { &status["provider"]["name"] };
-    // Why it is this one, unless the service runs by other settings than those that are there now.
+    // The reason applies only if the service runs with the current settings.
     let why = status["provider"]["why"].as_str().filter(|why| !why.is_empty());
     let why = why.filter(|_| *provider == status["provider"]["name"]);
     let why = why.map_or(String::new(), |why| format!(": {why}"));
@@ -135,7 +139,7 @@ fn print(status: &Value) {
         line("settings", problem);
     }
     let oldest = match memory["oldest_waiting_at"].as_i64() {
-        Some(at) => format!(", the oldest since {}", age::ago(at, now)),
+        Some(at) => format!(", oldest queued {}", age::ago(at, now)),
         None => String::new(),
     };
     line(
@@ -143,7 +147,7 @@ fn print(status: &Value) {
         &format!("{} waiting, {} failed{oldest}", text(&memory["waiting"]), text(&memory["failed"])),
     );
     if let Some(lost) = status["lost_events"].as_u64().filter(|lost| *lost > 0) {
-        line("lost events", &format!("{lost} could be stored nowhere; `claude-mem doctor` tells why"));
+        line("lost events", &format!("{lost} could not be stored anywhere; see `claude-mem doctor`"));
     }
     line("last success", &when(&memory["last_success_at"]));
     line("last hook", &when(&memory["last_event_at"]));
@@ -165,7 +169,7 @@ fn print(status: &Value) {
     }
     if status["database"]["recovered_at"].is_i64() {
         let at = when(&status["database"]["recovered_at"]);
-        line("", &recovery_told(&at, &status["database"]["recovery"]));
+        line("", &describe_recovery(&at, &status["database"]["recovery"]));
     }
     line("last backup", &when(&status["last_backup_at"]));
 }
@@ -181,10 +185,10 @@ pub fn held(count: &Value, sessions: &Value) -> String {
     format!("{} in {sessions}", observations(count))
 }
 
-fn recovery_told(at: &str, recovery: &Value) -> String {
+fn describe_recovery(at: &str, recovery: &Value) -> String {
     let sum = |of: &Value| of.as_object().into_iter().flatten().filter_map(|(_, n)| n.as_u64()).sum::<u64>();
     format!(
-        "recovered {at}: {} rows from the damaged file, {} from a backup; the damaged one is {}",
+        "recovered {at}: {} rows from the damaged file, {} from a backup; the damaged file is {}",
         sum(&recovery["salvaged"]),
         sum(&recovery["restored"]),
         recovery["damaged"].as_str().unwrap_or("–")
@@ -200,7 +204,7 @@ fn duration(seconds: u64) -> String {
     }
 }
 
-/// A size as people say it.
+/// Returns a human-readable size.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} bytes"),

@@ -1,10 +1,10 @@
-//! Colours for people, nothing for pipes.
+//! Terminal colours; none in pipes.
 
 use std::io::IsTerminal;
 
 use crate::config::Environment;
 
-/// Whether and how to emphasise.
+/// Text emphasis, on or off.
 #[derive(Debug, Clone, Copy)]
 pub struct Style {
     coloured: bool,
@@ -16,17 +16,17 @@ impl Style {
         Self { coloured: std::io::stdout().is_terminal() && !Environment::forbids_colour() }
     }
 
-    /// What was sought.
+    /// Highlights a match.
     pub fn match_(self, text: &str) -> String {
         self.wrap("1;33", text)
     }
 
-    /// What stands out.
+    /// Emphasises a text.
     pub fn strong(self, text: &str) -> String {
         self.wrap("1", text)
     }
 
-    /// What stays behind.
+    /// De-emphasises a text.
     pub fn faint(self, text: &str) -> String {
         self.wrap("2", text)
     }
@@ -36,7 +36,8 @@ impl Style {
     }
 }
 
-/// What came from a database may hold anything; a terminal must not obey it.
+/// Replaces control characters: text from the database may contain any, and a terminal must not
+/// interpret them.
 pub fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
 }

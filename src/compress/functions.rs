@@ -1,45 +1,39 @@
-//! What a turn's edits did to functions and types: each edit's file before and after, compared.
+//! Functions and types that an edit made, changed or removed, from the file before and after it.
 //!
-//! Pure: the texts are in the events. Names and signatures are code, and may hold a secret like any other text.
+//! Pure: the texts are in the event. Names and signatures are code, and may hold a secret like any other text.
 
-use super::local::place::Place;
-use super::turn::{Turn, TurnEvent};
 use crate::model::{FunctionChange, ObservationDraft};
 use crate::privacy::redact::Redactor;
 use crate::project::is_same_file;
 use crate::symbols::{self, SymbolChange};
+use crate::tools::{Action, ToolEvent};
 
-/// More changes than this in one edit are a file that was generated or moved here, and say nothing one by one.
+/// Maximum number of changes in one edit. A file with more was generated or moved, and single changes mean nothing.
 const MOST_OF_AN_EDIT: usize = 200;
 
-/// The most names that an observation carries.
+/// Maximum number of names in an observation.
 const MOST_NAMES: usize = 40;
 
-/// What one event did.
+/// The changes that one event made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edited {
     /// The event.
     pub event: i64,
-    /// What it did, in the order of the file.
+    /// The changes, in the order of the file.
     pub changes: Vec<FunctionChange>,
 }
 
-/// What each of the turn's edits did. A file that does not parse, is too large or of another language is left out, and
-/// so is an edit that failed.
-pub fn changed(turn: &Turn) -> Vec<Edited> {
-    let redactor = Redactor::new();
-    let edits = turn.events.iter().filter(|event| !event.failed);
-    edits.filter_map(|event| edited(turn, event, &redactor)).collect()
-}
-
-fn edited(turn: &Turn, event: &TurnEvent, redactor: &Redactor) -> Option<Edited> {
-    let file = symbols::file_change(event.tool_name.as_deref()?, &event.payload)?;
+/// Returns the changes of one edit; none for a failed edit and for a file that does not parse, is too large or of another
+/// language.
+pub fn changed(event: &ToolEvent) -> Option<Edited> {
+    let Action::Edit(edit) = &event.action else { return None };
+    let file = edit.change.as_ref()?;
     let mut found = symbols::changes(file.language?, file.before.as_deref(), &file.after)?;
     found.truncate(MOST_OF_AN_EDIT);
-    let place = Place { root: turn.project_path.as_deref(), cwd: event.cwd.as_deref() };
-    let file_path = redactor.redact(&place.relative(&file.path)).into_string();
+    let redactor = Redactor::new();
+    let file_path = redactor.redact(&edit.path).into_string();
     let changes: Vec<_> =
-        found.into_iter().map(|change| function_change(&file_path, change, redactor)).collect();
+        found.into_iter().map(|change| function_change(&file_path, change, &redactor)).collect();
     (!changes.is_empty()).then_some(Edited { event: event.id, changes })
 }
 
@@ -59,17 +53,17 @@ fn function_change(file_path: &str, found: SymbolChange, redactor: &Redactor) ->
     }
 }
 
-/// Puts the names of what was changed into an observation of these events. What was found by comparing counts more than
-/// what was guessed, which stays only where it tells of something else. `alone`: nothing else was observed of them.
+/// Adds the names of changed functions to an observation of these events. Names found by comparison replace the model's
+/// guesses, except for guesses about something else. `alone`: the events have no other observation.
 pub fn name(draft: &mut ObservationDraft, sources: &[i64], edited: &[Edited], alone: bool) {
-    let is_told = |change: &&FunctionChange| {
+    let is_described = |change: &&FunctionChange| {
         (alone && draft.files_modified.is_empty())
-            // A model may tell more or less of a path than is stored.
-            || draft.files_modified.iter().any(|told| is_same_file(told, &change.file_path))
+            // A model may give a longer or shorter form of the stored path.
+            || draft.files_modified.iter().any(|file| is_same_file(file, &change.file_path))
     };
     let of_sources = edited.iter().filter(|edited| sources.contains(&edited.event));
     let mut names: Vec<String> = Vec::new();
-    for change in of_sources.flat_map(|edited| &edited.changes).filter(is_told) {
+    for change in of_sources.flat_map(|edited| &edited.changes).filter(is_described) {
         if !names.contains(&change.qualified_name) {
             names.push(change.qualified_name.clone());
         }
@@ -97,24 +91,25 @@ mod tests {
 
     use super::*;
     use crate::model::CodeChange;
+    use crate::tools::RawEvent;
 
-    fn edit(id: i64, path: &str, before: Option<&str>, after: &str) -> TurnEvent {
+    fn edit(id: i64, path: &str, before: Option<&str>, after: &str) -> RawEvent {
         let kind = if before.is_some() { "update" } else { "create" };
         let response = json!({"type": kind, "filePath": path, "originalFile": before, "content": after});
-        TurnEvent {
+        RawEvent {
             id,
             tool_name: Some("Write".into()),
             payload: json!({"tool_input": {"file_path": path}, "tool_response": response}).to_string(),
             cwd: Some("/p".into()),
-            ..TurnEvent::default()
+            ..RawEvent::default()
         }
     }
 
-    fn turn(events: Vec<TurnEvent>) -> Turn {
-        Turn { project_path: Some("/p".into()), events, ..Turn::default() }
+    fn all_changed(events: &[RawEvent]) -> Vec<Edited> {
+        events.iter().filter_map(|event| changed(&ToolEvent::parse(event, Some("/p")))).collect()
     }
 
-    fn told(edited: &[Edited]) -> Vec<String> {
+    fn rendered(edited: &[Edited]) -> Vec<String> {
         let line = |edited: &Edited, change: &FunctionChange| {
             let from = change.renamed_from.as_deref().map(|name| format!(" from {name}")).unwrap_or_default();
             format!(
@@ -129,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn each_edit_tells_what_it_made_changed_renamed_and_took_away() {
+    fn edits_report_new_changed_renamed_and_removed_functions() {
         let before = "fn one() { a(); }\nfn two() { b(); }\nfn three(x: u8) { c(x); d(); }\n";
         let after = "fn one() { z(); }\nfn four() { w(); }\nfn drei(x: u8) { c(x); d(); }\n";
         let events = vec![
@@ -137,7 +132,7 @@ mod tests {
             edit(2, "/p/app.py", None, "def greet(name):\n    return name\n"),
         ];
         assert_eq!(
-            told(&changed(&turn(events))),
+            rendered(&all_changed(&events)),
             [
                 "1 modified src/lib.rs one",
                 "1 deleted src/lib.rs two",
@@ -160,20 +155,20 @@ mod tests {
             edit(4, "/p/c.rs", Some("fn same() {}\n"), "fn same() {}\n\n"),
             failed,
         ];
-        assert_eq!(changed(&turn(events)), []);
+        assert_eq!(all_changed(&events), []);
     }
 
     #[test]
     fn a_secret_in_a_declaration_is_not_kept() {
         let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
         let code = format!("def connect(token=\"{secret}\"):\n    pass\n");
-        let found = changed(&turn(vec![edit(1, "/p/a.py", None, &code)]));
+        let found = all_changed(&[edit(1, "/p/a.py", None, &code)]);
         let signature = &found[0].changes[0].signature;
         assert!(signature.starts_with("def connect(token=") && !signature.contains(secret), "{signature}");
     }
 
     #[test]
-    fn an_observation_names_what_was_found_and_keeps_a_guess_about_something_else() {
+    fn found_names_replace_guesses_except_about_something_else() {
         let change = |file: &str, name: &str| FunctionChange {
             file_path: file.into(),
             qualified_name: name.into(),
@@ -202,7 +197,7 @@ mod tests {
         assert_eq!(untouched.functions_changed, ["x"]);
         let mut about_no_file = ObservationDraft::default();
         name(&mut about_no_file, &[1, 2], &edited, false);
-        assert_eq!(about_no_file.functions_changed, Vec::<String>::new(), "another may tell of the edits");
+        assert_eq!(about_no_file.functions_changed, Vec::<String>::new(), "another may describe the edits");
         name(&mut about_no_file, &[1, 2], &edited, true);
         assert_eq!(about_no_file.functions_changed, ["Cache::get", "b", "Cache::put"]);
     }

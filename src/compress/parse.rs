@@ -1,8 +1,7 @@
-//! Reads what a model answered, in whatever form it came: a tool call's input, JSON bare or fenced or within prose,
-//! tags, cut off anywhere. Whatever is usable is kept; nothing that is not.
+//! Reads a model's answer in any form: a tool call's input, JSON that is bare, fenced or within prose, tags, cut off
+//! anywhere. Keeps every usable part and drops the rest.
 //!
-//! Must not know which provider answered or what was asked. Nothing here recurses without bound, and what it returns is
-//! bounded, however long the answer is.
+//! Independent of the provider and of the request. Recursion is bounded, and so is the result, however long the answer is.
 
 mod draft;
 mod fields;
@@ -15,21 +14,21 @@ use crate::model::{ObservationDraft, SummaryDraft};
 pub use draft::Learnt;
 use tags::Tags;
 
-/// As much of an answer as is read. One is some kilobytes long.
+/// Maximum length of an answer that is read, in bytes. A usual one has a few kilobytes.
 pub const MOST_BYTES: usize = 1 << 20;
 
-/// As many observations as are taken from one answer.
+/// Maximum number of observations taken from one answer.
 pub const MOST_OBSERVATIONS: usize = 50;
 
-/// What a model answered when it was asked for a summary.
+/// A model's answer to a request for a summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "there is one for each answer, and it is gone soon")]
 pub enum SummaryAnswer {
     /// The summary.
     Summary(SummaryDraft),
-    /// There is nothing to summarise, says the model.
+    /// The model found nothing to summarise.
     Skip {
-        /// Why.
+        /// The model's reason.
         reason: Option<String>,
     },
 }
@@ -38,11 +37,36 @@ pub enum SummaryAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Unusable {
-    /// What it is instead, with its beginning.
+    /// The kind of text that came instead, and its beginning.
     pub reason: String,
 }
 
-/// The observations in a model's answer for a batch. None, if the model says that nothing is worth keeping.
+/// A model's answer for a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TurnAnswer {
+    /// The observations; empty if the model states that nothing is worth keeping.
+    pub observations: Vec<ObservationDraft>,
+    /// The summary; none if the model gave none.
+    pub summary: Option<SummaryDraft>,
+    /// Learnings, as the model states them.
+    pub learnings: Vec<Learnt>,
+}
+
+/// Reads the answer for a whole turn. Unusable only if it has neither an observation nor a summary, and does not state that
+/// there is none.
+pub fn turn(text: &str) -> Result<TurnAnswer, Unusable> {
+    let (observations, summary) = (observations(text), summary(text));
+    if let (Err(unusable), Err(_)) = (&observations, &summary) {
+        return Err(unusable.clone());
+    }
+    let summary = match summary {
+        Ok(SummaryAnswer::Summary(draft)) => Some(draft),
+        Ok(SummaryAnswer::Skip { .. }) | Err(_) => None,
+    };
+    Ok(TurnAnswer { observations: observations.unwrap_or_default(), summary, learnings: learnings(text) })
+}
+
+/// The observations in a model's answer for a batch. Empty if the model states that nothing is worth keeping.
 pub fn observations(text: &str) -> Result<Vec<ObservationDraft>, Unusable> {
     let text = answer_in(text)?;
     let tags = Tags::of(text);
@@ -56,7 +80,7 @@ pub fn observations(text: &str) -> Result<Vec<ObservationDraft>, Unusable> {
         found.extend(walk.found.into_iter().map(|draft| (block.start, draft)));
     }
     let tagged: Vec<_> = tags.observations();
-    // Tags within JSON and JSON within tags are text: what begins first is the answer.
+    // Tags within JSON and JSON within tags are text: the one that begins first is the answer.
     let tags_first =
         tagged.first().is_some_and(|(start, _)| found.first().is_none_or(|(other, _)| start < other));
     if tags_first {
@@ -97,10 +121,10 @@ pub fn summary(text: &str) -> Result<SummaryAnswer, Unusable> {
     Err(unusable("no summary in the answer", text))
 }
 
-/// As many learnings as are taken from one answer.
+/// Maximum number of learnings taken from one answer.
 pub const MOST_LEARNINGS: usize = 8;
 
-/// What a model's answer for a turn wants later sessions to know. None is a good answer.
+/// The learnings in a model's answer. An empty list is a valid answer.
 pub fn learnings(text: &str) -> Vec<Learnt> {
     let Ok(text) = answer_in(text) else { return Vec::new() };
     let blocks = json::blocks(text);
@@ -136,7 +160,7 @@ fn find_learnings(value: &Value, strings: usize, found: &mut Vec<Learnt>) {
     }
 }
 
-/// The answer itself: bounded, and without the thoughts that some models put in front.
+/// The answer itself: bounded, and without the reasoning that some models put in front.
 fn answer_in(text: &str) -> Result<&str, Unusable> {
     let mut text = text.trim();
     for (open, close) in [("<think>", "</think>"), ("<thinking>", "</thinking>")] {
@@ -165,7 +189,7 @@ fn unusable(what: &str, text: &str) -> Unusable {
     Unusable { reason: format!("{what}: {excerpt}") }
 }
 
-/// A short sentence that says that there is nothing.
+/// A short sentence which states that there is nothing.
 fn is_nothing(text: &str) -> bool {
     const LONGEST: usize = 300;
     const PHRASES: [&str; 10] = [
@@ -191,22 +215,22 @@ fn is_nothing(text: &str) -> bool {
             && !REFUSALS.iter().any(|refusal| text.contains(refusal))
 }
 
-/// JSON in a string in JSON, as in a tool call's arguments. Not more than twice.
+/// JSON in a string in JSON, as in a tool call's arguments. Unwrapped at most twice.
 fn nested(text: &str, strings: usize) -> Vec<json::Block> {
     let is_json = strings < 2 && text.trim_start().starts_with(['{', '[', '`']);
     if is_json { json::blocks(text) } else { Vec::new() }
 }
 
-/// Looks for observations in JSON, through whatever is wrapped around them.
+/// Looks for observations in JSON, inside any wrappers.
 #[derive(Default)]
 struct Walk {
     found: Vec<ObservationDraft>,
-    /// A list of observations is there, with nothing in it.
+    /// True if there is an empty list of observations.
     empty_list: bool,
 }
 
 impl Walk {
-    /// `listed`: the value is under a name that says that it holds observations. `strings`: how many strings it was in.
+    /// `listed`: the value is under a name for observations. `strings`: the number of strings it was wrapped in.
     fn observations(&mut self, value: &Value, listed: bool, strings: usize) {
         if self.found.len() >= MOST_OBSERVATIONS {
             return;
@@ -271,7 +295,7 @@ fn find_summary(value: &Value, strings: usize) -> Option<SummaryDraft> {
     }
 }
 
-/// Whether the model says in JSON that it skips, and why.
+/// The model's reason, if it skips in JSON.
 fn skip_in(value: &Value) -> Option<Option<String>> {
     match value {
         Value::Object(object) => skip_in_object(object).or_else(|| object.values().find_map(skip_in)),

@@ -1,4 +1,4 @@
-//! Secrets removed from what is about to be stored: a model or a rule may have quoted one.
+//! Removes secrets from drafts before they are stored: a model or a rule may have quoted one.
 
 use crate::model::{ObservationDraft, SummaryDraft};
 use crate::privacy::redact::Redactor;

@@ -1,150 +1,79 @@
-//! Which events are routine, and settled without a model. Pure rules over one event and what the session has seen;
-//! the reason is stored with the event, so that a user can see why nothing was made of it.
-
-use serde_json::Value;
-
-use super::local::events::is_bookkeeping;
-use super::local::payload::{Payload, field, number};
-use super::local::programs::{Purpose, purpose};
-use super::local::shell::{Simple, split};
-use super::turn::TurnEvent;
+//! Routine events, settled without a model. Pure rules over one event and the files that the session has seen; the reason is
+//! stored with the row.
+//!
+//! A command is routine only if every part of it is known to read. A command that may have written is never skipped.
 
 pub use super::seen_files::SeenFiles;
 use crate::config::Verbosity;
+use crate::tools::{Action, Command, FileRead, ToolEvent, reads_only};
 
-/// Whether an event is worth compressing.
+/// The classification of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes to the provider.
+    /// The provider gets it.
     Keep,
-    /// It is settled as skipped, for this reason.
+    /// The row ends as skipped, for this reason.
     Routine(&'static str),
 }
 
-/// Judges one event. To be called once for each event of a session, in order, since it also learns what was read.
-pub fn judge(event: &TurnEvent, verbosity: Verbosity, seen: &mut SeenFiles) -> Verdict {
-    let name = event.tool_name.as_deref().unwrap_or_default();
-    if is_bookkeeping(name) {
-        return Verdict::Routine("bookkeeping");
-    }
-    let payload = Payload::read(&event.payload);
-    let failed = event.failed || payload.error.is_some();
-    if failed {
-        return failure(name, &payload, verbosity);
-    }
-    match name {
-        "Read" | "NotebookRead" => read(&payload, verbosity, seen),
-        "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => {
-            seen.note_edit(&payload);
+/// Classifies one event. Called once for each event of a session, in order: it also records the files that were read.
+pub fn classify(event: &ToolEvent, verbosity: Verbosity, seen: &mut SeenFiles) -> Verdict {
+    match &event.action {
+        Action::Nothing => Verdict::Routine("client bookkeeping or an empty event"),
+        Action::Tasks(_) => Verdict::Routine("task list"),
+        Action::TaskOutput(output) if !output.is_finished => Verdict::Routine("poll of a running task"),
+        Action::Agent(report) if report.text.is_empty() => Verdict::Routine("subagent launch"),
+        Action::Command(command) => classify_command(command, verbosity),
+        Action::Failed { error, interrupted } => classify_failure(event, error, *interrupted, verbosity),
+        Action::Read(read) => classify_read(read, verbosity, seen),
+        Action::Edit(edit) => {
+            seen.note_edit(edit);
             Verdict::Keep
         }
-        "Bash" | "PowerShell" => command(&payload, verbosity),
-        "Glob" | "LS" => listing(verbosity),
-        "Grep" => search(&payload, verbosity),
-        "Agent" | "Task" if field(&payload.response, &["status"]) == "async_launched" => {
-            Verdict::Routine("a subagent that only started")
-        }
-        _ if is_empty(&payload.input) && is_empty(&payload.response) => Verdict::Routine("nothing in it"),
+        Action::Listing if verbosity != Verbosity::Verbose => Verdict::Routine("listing"),
+        Action::Search { is_empty: true, .. } => Verdict::Routine("search without a match"),
+        Action::Search { .. } if verbosity == Verbosity::Minimal => Verdict::Routine("search"),
         _ => Verdict::Keep,
     }
 }
 
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.trim().is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-        _ => false,
-    }
-}
-
-/// A failure is news, unless it is one of a tool's own conditions: those are corrected at once.
-fn failure(name: &str, payload: &Payload, verbosity: Verbosity) -> Verdict {
-    if verbosity == Verbosity::Verbose {
+fn classify_command(command: &Command, verbosity: Verbosity) -> Verdict {
+    if !reads_only(&command.parsed) {
         return Verdict::Keep;
     }
-    let error = payload.error.as_deref().unwrap_or_default();
-    let said =
-        error.lines().skip_while(|line| line.starts_with("Exit code ")).any(|line| !line.trim().is_empty());
-    match name {
-        _ if payload.interrupted => Verdict::Routine("stopped by the user"),
-        "Read" | "Glob" | "Grep" | "LS" => Verdict::Routine("a look at what is not there"),
-        "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => {
-            Verdict::Routine("an edit that the client refused")
-        }
-        "Bash" | "PowerShell" if command_purpose(payload) <= Purpose::Look && !said => {
-            Verdict::Routine("a look that found nothing")
-        }
-        _ if error.contains("<tool_use_error>") => Verdict::Routine("a call that the client refused"),
-        _ => Verdict::Keep,
-    }
-}
-
-fn read(payload: &Payload, verbosity: Verbosity, seen: &mut SeenFiles) -> Verdict {
-    if seen.note_read(payload) {
-        return Verdict::Routine("read before, unchanged");
-    }
-    let empty = payload
-        .response
-        .pointer("/file/content")
-        .and_then(Value::as_str)
-        .is_some_and(|text| text.trim().is_empty());
+    let has_message =
+        command.output.lines().any(|line| !line.trim().is_empty() && !line.starts_with("Exit code "));
     match verbosity {
-        _ if empty => Verdict::Routine("an empty file"),
-        Verbosity::Minimal => Verdict::Routine("a read"),
+        Verbosity::Verbose if command.failed => Verdict::Keep,
+        _ if !has_message => Verdict::Routine("read-only command without output"),
+        _ if is_clean_status(&command.output) => Verdict::Routine("clean status"),
+        Verbosity::Verbose => Verdict::Keep,
+        Verbosity::Normal if command.failed || !shows_only_state(command) => Verdict::Keep,
+        Verbosity::Normal => Verdict::Routine("listing or repository state"),
+        Verbosity::Minimal => Verdict::Routine("read-only command"),
+    }
+}
+
+/// A tool's own conditions are corrected at once; any other failure is worth keeping.
+fn classify_failure(event: &ToolEvent, error: &str, interrupted: bool, verbosity: Verbosity) -> Verdict {
+    match event.tool.as_str() {
+        _ if verbosity == Verbosity::Verbose => Verdict::Keep,
+        _ if interrupted => Verdict::Routine("stopped by the user"),
+        "Read" | "NotebookRead" | "Glob" | "Grep" | "LS" => Verdict::Routine("file or match not found"),
+        "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => Verdict::Routine("edit rejected by the client"),
+        _ if error.contains("<tool_use_error>") => Verdict::Routine("call rejected by the client"),
         _ => Verdict::Keep,
     }
 }
 
-fn listing(verbosity: Verbosity) -> Verdict {
-    if verbosity == Verbosity::Verbose { Verdict::Keep } else { Verdict::Routine("a listing") }
-}
-
-fn search(payload: &Payload, verbosity: Verbosity) -> Verdict {
-    let response = &payload.response;
-    let counts = ["numFiles", "numLines", "numMatches"].map(|name| number(response, name).unwrap_or(0));
-    let none = field(response, &["content"]).is_empty()
-        && counts.iter().all(|count| *count == 0)
-        && response.get("filenames").and_then(Value::as_array).is_some_and(Vec::is_empty);
+fn classify_read(read: &FileRead, verbosity: Verbosity, seen: &mut SeenFiles) -> Verdict {
+    if seen.note_read(read) {
+        return Verdict::Routine("file read before, unchanged");
+    }
+    let is_empty = read.content.as_deref().is_some_and(|text| text.trim().is_empty());
     match verbosity {
-        _ if none => Verdict::Routine("a search without a match"),
-        Verbosity::Minimal => Verdict::Routine("a search"),
-        _ => Verdict::Keep,
-    }
-}
-
-fn command_purpose(payload: &Payload) -> Purpose {
-    let parts = split(field(&payload.input, &["command"]));
-    parts.iter().map(purpose).max().unwrap_or(Purpose::Nothing)
-}
-
-fn command(payload: &Payload, verbosity: Verbosity) -> Verdict {
-    let line = field(&payload.input, &["command"]);
-    if line.is_empty() {
-        return Verdict::Keep;
-    }
-    let parts = split(line);
-    let most = parts.iter().map(purpose).max().unwrap_or(Purpose::Nothing);
-    let output = [field(&payload.response, &["stdout"]), field(&payload.response, &["stderr"])];
-    let silent = output.iter().all(|text| text.trim().is_empty());
-    let programs: Vec<&str> =
-        parts.iter().filter_map(|part| part.words.first()).map(String::as_str).collect();
-    let lists = programs
-        .iter()
-        .all(|program| matches!(*program, "ls" | "pwd" | "cd" | "tree" | "find" | "fd" | "ll" | "dir"));
-    match (most, verbosity) {
-        (Purpose::Nothing, _) => Verdict::Routine("a command that does nothing lasting"),
-        (Purpose::Look, _) if silent || is_clean_status(output[0]) => Verdict::Routine("an empty status"),
-        (Purpose::Look, Verbosity::Verbose) => Verdict::Keep,
-        (Purpose::Look, _) if lists => Verdict::Routine("a listing"),
-        (Purpose::Look, Verbosity::Normal) if !is_state(&parts) => Verdict::Keep,
-        (Purpose::Look, Verbosity::Normal) => Verdict::Routine("the repository's state"),
-        (Purpose::Look, Verbosity::Minimal) => Verdict::Routine("a look around"),
-        (Purpose::Format, Verbosity::Minimal | Verbosity::Normal) => Verdict::Routine("formatting"),
-        (Purpose::Files, Verbosity::Minimal | Verbosity::Normal) if only_prepares(&programs) => {
-            Verdict::Routine("a folder made ready")
-        }
+        _ if is_empty => Verdict::Routine("empty file"),
+        Verbosity::Minimal => Verdict::Routine("read"),
         _ => Verdict::Keep,
     }
 }
@@ -155,40 +84,45 @@ fn is_clean_status(output: &str) -> bool {
         .any(|text| output.contains(text))
 }
 
-/// Only what git knows about itself: the work that it shows was seen when it was done.
-fn is_state(parts: &[Simple]) -> bool {
-    parts.iter().filter(|part| !part.piped).all(|part| {
-        part.words.first().is_some_and(|program| matches!(program.as_str(), "git" | "cd" | "echo" | "pwd"))
+/// True for listings and for git's own state: the work that it shows was seen when it was done.
+fn shows_only_state(command: &Command) -> bool {
+    use crate::tools::shell::Join;
+    let mut sources = command.parsed.commands.iter().filter(|part| part.join != Join::Pipe);
+    sources.all(|part| {
+        let program = part.words.first().map(String::as_str).unwrap_or_default();
+        matches!(
+            program,
+            "git" | "cd" | "echo" | "pwd" | "ls" | "ll" | "tree" | "find" | "fd" | "dir" | "which"
+        )
     })
-}
-
-fn only_prepares(programs: &[&str]) -> bool {
-    programs
-        .iter()
-        .all(|program| matches!(*program, "mkdir" | "touch" | "chmod" | "cd" | "ls" | "echo" | "true"))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::tools::RawEvent;
 
-    fn event(tool: &str, input: Value, response: Value) -> TurnEvent {
-        let payload = json!({"tool_input": input, "tool_response": response}).to_string();
-        TurnEvent { tool_name: Some(tool.to_owned()), payload, ..TurnEvent::default() }
+    fn parsed(tool: &str, payload: &str, failed: bool) -> ToolEvent {
+        let tool_name = Some(tool.to_owned());
+        let raw = RawEvent { tool_name, payload: payload.to_owned(), failed, ..RawEvent::default() };
+        ToolEvent::parse(&raw, None)
     }
 
-    fn failed(tool: &str, input: Value, error: &str) -> TurnEvent {
-        let payload = json!({"tool_input": input, "error": error, "is_interrupt": false}).to_string();
-        TurnEvent { tool_name: Some(tool.to_owned()), payload, failed: true, ..TurnEvent::default() }
+    fn event(tool: &str, input: Value, response: Value) -> ToolEvent {
+        parsed(tool, &json!({"tool_input": input, "tool_response": response}).to_string(), false)
     }
 
-    fn bash(command: &str, stdout: &str) -> TurnEvent {
+    fn failed(tool: &str, input: Value, error: &str) -> ToolEvent {
+        parsed(tool, &json!({"tool_input": input, "error": error, "is_interrupt": false}).to_string(), true)
+    }
+
+    fn bash(command: &str, stdout: &str) -> ToolEvent {
         event("Bash", json!({"command": command}), json!({"stdout": stdout, "stderr": ""}))
     }
 
-    fn reading(path: &str, start: usize, content: &str) -> TurnEvent {
+    fn reading(path: &str, start: usize, content: &str) -> ToolEvent {
         event(
             "Read",
             json!({"file_path": path}),
@@ -196,11 +130,11 @@ mod tests {
         )
     }
 
-    fn judged(event: &TurnEvent, verbosity: Verbosity) -> Verdict {
-        judge(event, verbosity, &mut SeenFiles::default())
+    fn judged(event: &ToolEvent, verbosity: Verbosity) -> Verdict {
+        classify(event, verbosity, &mut SeenFiles::default())
     }
 
-    fn is_routine(event: &TurnEvent) -> [bool; 3] {
+    fn is_routine(event: &ToolEvent) -> [bool; 3] {
         [Verbosity::Minimal, Verbosity::Normal, Verbosity::Verbose]
             .map(|verbosity| judged(event, verbosity) != Verdict::Keep)
     }
@@ -210,12 +144,14 @@ mod tests {
         for (event, expected) in [
             (event("TodoWrite", json!({}), json!({})), [true, true, true]),
             (bash("git status", "nothing to commit, working tree clean"), [true, true, true]),
-            (bash("cd /x && pwd", "/x"), [true, true, true]),
+            (bash("cd /x && pwd", "/x"), [true, true, false]),
             (bash("ls -la", "a\nb"), [true, true, false]),
             (bash("git diff --stat", " a.rs | 2 +-"), [true, true, false]),
             (event("Glob", json!({"pattern": "*"}), json!({"filenames": ["a"]})), [true, true, false]),
-            (bash("cargo fmt", ""), [true, true, false]),
-            (bash("mkdir -p zz", ""), [true, true, false]),
+            (bash("cargo fmt", ""), [false, false, false]),
+            (bash("mkdir -p zz", ""), [false, false, false]),
+            (bash("grep -l a . | xargs sed -i s/a/b/", ""), [false, false, false]),
+            (bash("source env.sh", ""), [false, false, false]),
             (bash("cat config.toml", "a = 1"), [true, false, false]),
             (
                 event("Grep", json!({"pattern": "x"}), json!({"filenames": ["a"], "numFiles": 1})),
@@ -254,10 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_before_is_routine_until_it_changes() {
+    fn reading_a_file_again_is_routine_until_it_changes() {
         let mut seen = SeenFiles::default();
-        let mut judge = |event: &TurnEvent| judge(event, Verbosity::Verbose, &mut seen);
-        let again = Verdict::Routine("read before, unchanged");
+        let mut judge = |event: &ToolEvent| classify(event, Verbosity::Verbose, &mut seen);
+        let again = Verdict::Routine("file read before, unchanged");
         assert_eq!(judge(&reading("/a", 1, "one\ntwo\nthree\n")), Verdict::Keep);
         assert_eq!(judge(&reading("/a", 1, "one\ntwo\nthree\n")), again);
         assert_eq!(judge(&reading("/a", 2, "two\nthree")), again);
@@ -268,36 +204,36 @@ mod tests {
     }
 
     #[test]
-    fn reading_ones_own_edit_back_is_routine_and_another_edit_is_not() {
+    fn reading_back_an_own_edit_is_routine_and_another_edit_is_not() {
         let mut seen = SeenFiles::default();
-        let mut judge = |event: &TurnEvent| judge(event, Verbosity::Normal, &mut seen);
+        let mut judge = |event: &ToolEvent| classify(event, Verbosity::Normal, &mut seen);
         let edit = event(
             "Edit",
             json!({"file_path": "/a", "old_string": "Helo", "new_string": "Hello"}),
             json!({"originalFile": "x = 'Helo'\n"}),
         );
         assert_eq!(judge(&edit), Verdict::Keep);
-        assert_eq!(judge(&reading("/a", 1, "x = 'Hello'\n")), Verdict::Routine("read before, unchanged"));
+        assert_eq!(
+            judge(&reading("/a", 1, "x = 'Hello'\n")),
+            Verdict::Routine("file read before, unchanged")
+        );
         let blind =
             event("Edit", json!({"file_path": "/a", "old_string": "x", "new_string": "y"}), json!({}));
         assert_eq!(judge(&blind), Verdict::Keep);
         assert_eq!(judge(&reading("/a", 1, "x = 'Hello'\n")), Verdict::Keep);
         let write = event("Write", json!({"file_path": "/w", "content": "new"}), json!({"type": "create"}));
         assert_eq!(judge(&write), Verdict::Keep);
-        assert_eq!(judge(&reading("/w", 1, "new")), Verdict::Routine("read before, unchanged"));
+        assert_eq!(judge(&reading("/w", 1, "new")), Verdict::Routine("file read before, unchanged"));
     }
 
     #[test]
-    fn anything_can_be_judged() {
+    fn any_payload_is_classified() {
         for payload in ["", "null", "[]", "3", "{\"tool_input\":3}", "{\"tool_input\":{\"command\":", "\u{0}"]
         {
-            for tool in [None, Some("Bash"), Some("Read"), Some("Edit"), Some("Odd")] {
-                let event = TurnEvent {
-                    tool_name: tool.map(str::to_owned),
-                    payload: payload.to_owned(),
-                    ..TurnEvent::default()
-                };
-                judged(&event, Verbosity::Normal);
+            for tool in
+                ["", "Bash", "Read", "Edit", "TodoWrite", "TaskOutput", "Agent", "AskUserQuestion", "Odd"]
+            {
+                judged(&parsed(tool, payload, false), Verbosity::Normal);
             }
         }
     }

@@ -1,14 +1,10 @@
-//! What a session has already seen of its files, so that seeing the same again is routine. Knows payloads, and nothing
-//! of what is done with the answer.
+//! The files that a session has read or written, so that reading the same again is routine.
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use crate::tools::{FileEdit, FileRead};
 
-use super::local::payload::{Payload, field, number};
-
-/// What a session has already read or written, line by line, so that reading the same again is routine. Bounded: the
-/// oldest files are forgotten, which costs nothing but one more event that is kept.
+/// Lines that a session has read or written. Bounded: dropping the oldest file costs at most one extra event that is kept.
 #[derive(Debug, Clone, Default)]
 pub struct SeenFiles {
     files: BTreeMap<String, SeenFile>,
@@ -23,41 +19,20 @@ struct SeenFile {
     used: u64,
 }
 
-/// Four bytes each: a quarter of a megabyte for a session.
+/// Maximum number of lines. At four bytes each, a quarter of a megabyte per session.
 const MOST_SEEN_LINES: usize = 64 * 1024;
 
 impl SeenFiles {
-    /// Notes what was read; whether all of it had been seen before, in the same places.
-    pub(super) fn note_read(&mut self, payload: &Payload) -> bool {
-        let Some(file) = payload.response.get("file") else { return false };
-        let path = [file, &payload.input]
-            .into_iter()
-            .map(|from| field(from, &["filePath", "file_path"]))
-            .find(|path| !path.is_empty());
-        let (Some(path), Some(content)) = (path, file.get("content").and_then(Value::as_str)) else {
-            return false;
-        };
-        let start = number(file, "startLine").and_then(|line| usize::try_from(line).ok()).unwrap_or(1).max(1);
-        self.note(path, start - 1, content)
+    /// Records a read. Returns true if all of it had been seen before, in the same places.
+    pub(super) fn note_read(&mut self, read: &FileRead) -> bool {
+        read.content.as_deref().is_some_and(|content| self.note(&read.path, read.start - 1, content))
     }
 
-    /// Notes what a file is after an edit; forgets it if that is not known.
-    pub(super) fn note_edit(&mut self, payload: &Payload) {
-        let (input, response) = (&payload.input, &payload.response);
-        let names = ["file_path", "filePath", "notebook_path"];
-        let path =
-            [input, response].into_iter().map(|from| field(from, &names)).find(|path| !path.is_empty());
-        let Some(path) = path else { return };
-        self.forget(path);
-        let whole = field(input, &["content"]);
-        let (old, new) = (field(input, &["old_string"]), field(input, &["new_string"]));
-        let original = field(response, &["originalFile"]);
-        let everywhere = input.get("replace_all").and_then(Value::as_bool).unwrap_or_default();
-        if !whole.is_empty() {
-            self.note(path, 0, whole);
-        } else if !old.is_empty() && original.contains(old) {
-            let edited = if everywhere { original.replace(old, new) } else { original.replacen(old, new, 1) };
-            self.note(path, 0, &edited);
+    /// Records the file as an edit left it; forgets it if that is not known.
+    pub(super) fn note_edit(&mut self, edit: &FileEdit) {
+        self.forget(&edit.path);
+        if let Some(change) = &edit.change {
+            self.note(&edit.path, 0, &change.after);
         }
     }
 
@@ -106,14 +81,10 @@ fn line_hash(line: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
-    fn reading(path: &str, start: usize, content: &str) -> Payload {
-        let response =
-            json!({"type": "text", "file": {"filePath": path, "content": content, "startLine": start}});
-        Payload { response, ..Payload::default() }
+    fn reading(path: &str, start: usize, content: &str) -> FileRead {
+        FileRead { path: path.to_owned(), is_owned: true, start, content: Some(content.to_owned()) }
     }
 
     #[test]
@@ -143,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_the_oldest_goes_first() {
+    fn seen_files_are_bounded_and_the_oldest_is_dropped_first() {
         let mut seen = SeenFiles::default();
         let text = "line\n".repeat(20_000);
         for path in ["/1", "/2", "/3", "/4"] {

@@ -1,4 +1,4 @@
-//! What the process's environment says. Nobody else reads it.
+//! The process's environment. No other module reads it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,13 +6,14 @@ use std::path::PathBuf;
 #[cfg(feature = "service")]
 use super::Outgoing;
 use super::layers::ANTHROPIC_BASE_URL;
+use crate::file_system::FileSystem;
 
-/// What the environment says, read once.
+/// The environment, read once.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     /// `CLAUDE_MEM_HOME`.
     pub mem_home: Option<PathBuf>,
-    /// `HOME`, else what the user database says.
+    /// `HOME`, else the entry in the user database.
     pub user_home: Option<PathBuf>,
     /// `CLAUDE_PROJECT_DIR`: where the client was started.
     pub project_dir: Option<PathBuf>,
@@ -23,14 +24,21 @@ pub struct Environment {
     pub runtime_dir: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`.
     pub config_dir: Option<PathBuf>,
+    /// `CLAUDE_CONFIG_DIR`: where the client keeps its own files.
+    pub client_dir: Option<PathBuf>,
+    /// `XDG_DATA_HOME`.
+    #[cfg(feature = "service")]
+    pub data_dir: Option<PathBuf>,
     /// `CODEX_HOME`: where Codex keeps its settings.
     #[cfg(feature = "service")]
     pub codex_home: Option<PathBuf>,
-    /// `CLAUDE_MEM_INTERNAL=1`: started by the worker itself, so that hooks must stay silent.
+    /// `CLAUDE_MEM_INTERNAL=1`: the worker started this process, so hooks must do nothing.
     pub internal: bool,
-    /// `CLAUDE_MEM_HOOK_DEBUG`: the hook may speak on stderr.
+    /// `CLAUDE_MEM_FILE_SYSTEM`: overrides the type of the data directory's file system, as a hexadecimal number; for tests.
+    pub file_system: Option<FileSystem>,
+    /// `CLAUDE_MEM_HOOK_DEBUG`: the hook may write to stderr.
     pub hook_debug: bool,
-    /// What concerns only those who go out.
+    /// Keys, proxies and paths for outgoing connections.
     #[cfg(feature = "service")]
     pub outgoing: Outgoing,
     /// `CLAUDE_MEM_*` and the like, for settings, sorted by name.
@@ -44,7 +52,7 @@ impl Environment {
         let path = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
         let mut overrides: Vec<_> = std::env::vars_os().filter_map(setting_variable).collect();
-        // What comes later wins: ours over the one that all programs share.
+        // The last one wins: CLAUDE_MEM_* sorts after the shared ANTHROPIC_BASE_URL.
         overrides.sort();
         Self {
             mem_home: path("CLAUDE_MEM_HOME"),
@@ -54,9 +62,16 @@ impl Environment {
             session_id: std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|id| !id.is_empty()),
             runtime_dir: path("XDG_RUNTIME_DIR"),
             config_dir: path("XDG_CONFIG_HOME"),
+            client_dir: path("CLAUDE_CONFIG_DIR"),
+            #[cfg(feature = "service")]
+            data_dir: path("XDG_DATA_HOME"),
             #[cfg(feature = "service")]
             codex_home: path("CODEX_HOME"),
             internal: is_set("CLAUDE_MEM_INTERNAL"),
+            file_system: std::env::var("CLAUDE_MEM_FILE_SYSTEM")
+                .ok()
+                .and_then(|magic| u64::from_str_radix(magic.trim_start_matches("0x"), 16).ok())
+                .map(FileSystem),
             hook_debug: is_set("CLAUDE_MEM_HOOK_DEBUG"),
             #[cfg(feature = "service")]
             outgoing: Outgoing::capture(),
@@ -64,8 +79,8 @@ impl Environment {
         }
     }
 
-    /// Whether systemd connected our stderr to its journal. The variable alone says only that this was so for one of our
-    /// ancestors: in a terminal of a desktop that systemd started it is set, too.
+    /// True if systemd connected our stderr to its journal. The variable alone is not enough: a terminal inherits it from a
+    /// desktop session that systemd started.
     #[cfg(feature = "service")]
     #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub fn has_journal() -> bool {
@@ -74,29 +89,30 @@ impl Environment {
             .is_ok_and(|stderr| stream == format!("{}:{}", stderr.st_dev, stderr.st_ino))
     }
 
-    /// Whether a service manager wants to be told how we are.
+    /// True if a service manager expects readiness and watchdog notifications.
     #[cfg(feature = "service")]
     #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub fn has_manager() -> bool {
         std::env::var_os("NOTIFY_SOCKET").is_some()
     }
 
-    /// `NO_COLOR`: the user wants none.
+    /// True if `NO_COLOR` is set: the user wants no colours.
     #[cfg(feature = "service")]
     #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub fn forbids_colour() -> bool {
         std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
     }
 
-    /// An environment that says only this; for tests.
+    /// An environment with only these overrides; for tests.
     pub fn with_overrides(overrides: &[(&str, &str)]) -> Self {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         Self { overrides: overrides.iter().map(owned).collect(), ..Self::default() }
     }
 }
 
-/// Variables of ours that set no key.
-const NO_SETTINGS: [&str; 3] = ["CLAUDE_MEM_HOME", "CLAUDE_MEM_INTERNAL", "CLAUDE_MEM_HOOK_DEBUG"];
+/// Our variables that are not settings.
+const NO_SETTINGS: [&str; 4] =
+    ["CLAUDE_MEM_HOME", "CLAUDE_MEM_INTERNAL", "CLAUDE_MEM_HOOK_DEBUG", "CLAUDE_MEM_FILE_SYSTEM"];
 
 fn setting_variable((name, value): (OsString, OsString)) -> Option<(String, String)> {
     let name = name.into_string().ok()?;

@@ -1,4 +1,4 @@
-//! Lays what the user set, in the file and in the environment, over the defaults, and tells what cannot be used.
+//! Merges the user's file and the environment over the defaults, and reports values that cannot be used.
 
 use std::path::Path;
 
@@ -51,8 +51,8 @@ impl<'a> Layers<'a> {
     }
 }
 
-/// Whether a file sets nothing, as the one that `install` writes: then the hook need not read all its comments. A file with a
-/// mistake is none, not even if the mistake is in a comment.
+/// True if a file sets nothing, like the one that `install` writes: the hook then skips parsing it. False for a file with a
+/// mistake, even one inside a comment.
 pub(super) fn is_all_comments(text: &str) -> bool {
     let mut seen = [false; KNOWN_SECTIONS.len()];
     let mut is_new = |section: usize| !std::mem::replace(&mut seen[section], true);
@@ -64,7 +64,7 @@ pub(super) fn is_all_comments(text: &str) -> bool {
     })
 }
 
-/// What TOML takes for blank; Unicode has more.
+/// White space in TOML; Unicode has more.
 const BLANK: [char; 2] = [' ', '\t'];
 
 fn known_section(line: &str) -> Option<usize> {
@@ -98,7 +98,7 @@ pub(super) fn layered(
     if let Ok(config) = all.config() {
         return config;
     }
-    // Something is wrong: one at a time finds which, and keeps the rest.
+    // At least one setting is wrong: apply them one at a time to find it and keep the rest.
     for setting in &settings {
         let mut with = layers.clone();
         with.lay(setting);
@@ -134,8 +134,8 @@ pub(super) fn file_settings<'a>(file: &Path, text: &str, table: &'a DeTable<'a>)
     settings
 }
 
-/// The sections whose keys are laid over the defaults one by one; anything else is an unknown key as a whole.
-pub(super) const KNOWN_SECTIONS: [&str; 15] = [
+/// Sections whose keys are merged one by one; any other section is reported as one unknown key.
+pub(super) const KNOWN_SECTIONS: [&str; 16] = [
     "hook",
     "capture",
     "queue",
@@ -149,14 +149,15 @@ pub(super) const KNOWN_SECTIONS: [&str; 15] = [
     "prices",
     "context",
     "search",
+    "backfill",
     "retention",
     "backup",
 ];
 
-/// Where Anthropic's own programs look for the address of the API.
+/// The variable from which Anthropic's own programs take the address of the API.
 pub(super) const ANTHROPIC_BASE_URL: &str = "ANTHROPIC_BASE_URL";
 
-/// Names that users of other programs know, beside `CLAUDE_MEM_<SECTION>_<KEY>`.
+/// Names known from other programs, accepted in addition to `CLAUDE_MEM_<SECTION>_<KEY>`.
 const OLD_NAMES: [(&str, &str, &str); 4] = [
     (ANTHROPIC_BASE_URL, "anthropic", "base_url"),
     ("CLAUDE_MEM_MODEL", "compress", "model"),
@@ -180,7 +181,7 @@ fn environment_settings<'a>(defaults: &DeTable<'a>, overrides: &'a [(String, Str
     settings
 }
 
-/// Variables that have the form of a setting, and set nothing: a name may be misspelt, or another program's.
+/// Variables that look like a setting but match no key: a misspelt name, or another program's variable.
 #[cfg(feature = "service")]
 pub(super) fn variables_that_set_nothing(environment: &Environment) -> Vec<&str> {
     let defaults = Layers::new().0;
@@ -196,7 +197,7 @@ fn key_of_variable(defaults: &DeTable<'_>, variable: &str) -> Option<(&'static s
     KNOWN_SECTIONS.iter().find_map(|section| {
         let key = strip_prefix_ignore_case(rest, section)?.strip_prefix('_')?;
         let keys = defaults.get(*section)?.get_ref().as_table()?;
-        // The names in the default table live in the compiled-in text.
+        // Borrow the name from the compiled-in text, which is 'static.
         let known = keys.keys().find(|known| known.get_ref().eq_ignore_ascii_case(key))?;
         let start = known.span();
         DEFAULTS.get(start).map(|name| (*section, name))
@@ -208,7 +209,7 @@ fn strip_prefix_ignore_case<'a>(text: &'a str, prefix: &str) -> Option<&'a str> 
     head.eq_ignore_ascii_case(prefix).then(|| &text[prefix.len()..])
 }
 
-/// The variable's text as a value of the kind that the default has.
+/// Parses a variable's text as a value of the default's type.
 fn value_like<'a>(default: &DeValue<'_>, text: &'a str) -> DeValue<'a> {
     let trimmed = text.trim();
     match default {

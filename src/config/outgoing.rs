@@ -1,30 +1,30 @@
-//! What the environment tells those who go out: keys, proxies, and where programs lie.
+//! The part of the environment that outgoing connections need: keys, proxies, and where programs are installed.
 //!
-//! The hook never goes out and does without it.
+//! The hook makes no connections and is built without it.
 
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Something that must never be seen: it has no text form, and its debug output hides it.
+/// A value that must never be printed: it has no `Display`, and its `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The secret in this text, without the white space around it; none if nothing is left.
+    /// The trimmed text as a secret; `None` if nothing is left.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty()).then(|| Self(text.to_owned()))
     }
 
-    /// The secret itself: for a header, and for nothing else.
+    /// The secret itself, for use in a header only.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// The text without the secret, whoever put it there.
+    /// Replaces every occurrence of the secret in a text.
     pub fn scrub(&self, text: String) -> String {
-        // A very short "key" is a placeholder; to cut it out everywhere would garble the text and protect nothing.
+        // A very short "key" is a placeholder: replacing it everywhere would garble the text and protect nothing.
         if self.0.len() < 8 || !text.contains(&self.0) { text } else { text.replace(&self.0, "[key]") }
     }
 }
@@ -35,14 +35,14 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What the environment says about the world outside, read once.
+/// Keys, proxies and paths from the environment, read once.
 #[derive(Debug, Clone, Default)]
 pub struct Outgoing {
     /// `ANTHROPIC_API_KEY`.
     pub anthropic_key: Option<Secret>,
     /// `OPENAI_API_KEY`.
     pub openai_key: Option<Secret>,
-    /// `CREDENTIALS_DIRECTORY`: where systemd puts what LoadCredential= names.
+    /// `CREDENTIALS_DIRECTORY`: where systemd puts the files that LoadCredential= names.
     pub credentials_directory: Option<PathBuf>,
     /// The proxies.
     pub proxies: Proxies,
@@ -50,15 +50,15 @@ pub struct Outgoing {
     pub path: Option<OsString>,
     /// `CLAUDE_CONFIG_DIR`: where the client keeps its own files.
     pub claude_config_dir: Option<PathBuf>,
-    /// `CLAUDE_CODE_OAUTH_TOKEN` is set: the client is logged in by it.
+    /// True if `CLAUDE_CODE_OAUTH_TOKEN` is set: it logs the client in.
     pub claude_token: bool,
-    /// `INVOCATION_ID` is set: systemd started us, or what started us.
+    /// True if `INVOCATION_ID` is set: systemd started this process or its parent.
     pub supervised: bool,
-    /// The names of all variables, so that some can be handed on by name.
+    /// The names of all variables, so that some can be passed on to child processes.
     pub names: Vec<String>,
 }
 
-/// Proxies as every program has them from the environment. A proxy's address may contain a password.
+/// Proxies from the usual variables. A proxy's address may contain a password.
 #[derive(Debug, Clone, Default)]
 pub struct Proxies {
     /// `https_proxy` or `HTTPS_PROXY`.
@@ -72,6 +72,12 @@ pub struct Proxies {
 }
 
 impl Outgoing {
+    /// The value of one of our variables, for a process that does not inherit them.
+    #[allow(clippy::disallowed_methods, reason = "this is config")]
+    pub fn value_of(name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
     /// Reads the process's environment.
     #[allow(clippy::disallowed_methods, reason = "part of config, the one place that reads the environment")]
     pub(super) fn capture() -> Self {
@@ -103,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_shows_itself_to_nobody() {
+    fn debug_output_hides_secrets() {
         let outgoing = Outgoing {
             anthropic_key: Secret::new(" sk-ant-visible\n"),
             proxies: Proxies { https: Secret::new("http://me:visible@proxy:3128"), ..Proxies::default() },
@@ -115,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_somebody_repeats_is_cut_out() {
+    fn scrub_removes_a_secret_from_text() {
         let secret = Secret::new("sk-ant-visible").unwrap();
         assert_eq!(secret.scrub("bad key sk-ant-visible.".into()), "bad key [key].");
         assert_eq!(Secret::new("x").unwrap().scrub("maximum".into()), "maximum");

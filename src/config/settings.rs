@@ -1,10 +1,10 @@
-//! The settings by section, and what each may be.
+//! The settings by section, with their types and bounds.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// All settings. Each is described where its default is: `config/claude-mem.toml`.
+/// All settings. `config/claude-mem.toml` describes each one next to its default.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
@@ -22,6 +22,7 @@ pub struct Config {
     pub prices: BTreeMap<String, Price>,
     pub context: Context,
     pub search: Search,
+    pub backfill: Backfill,
     pub retention: Retention,
     pub backup: Backup,
 }
@@ -36,7 +37,7 @@ pub struct Hook {
     pub synchronous: Synchronous,
 }
 
-/// When a hook's event is safe from a power cut.
+/// The point at which a hook's event survives a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every value")]
@@ -97,6 +98,7 @@ pub struct Compress {
     pub max_prompt_tokens: u64,
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub timeout_s: u64,
+    pub fallback_after_s: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -121,7 +123,7 @@ pub struct ClaudeCli {
     pub command: String,
 }
 
-/// Who compresses.
+/// The provider that compresses events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every value")]
@@ -133,7 +135,7 @@ pub enum Provider {
     Local,
 }
 
-/// How much counts as routine.
+/// The amount of activity that counts as routine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every value")]
@@ -178,6 +180,17 @@ pub struct Context {
     pub on_failure: bool,
     pub on_failure_budget: u64,
     pub moment_timeout_ms: u64,
+    pub notice: Notice,
+}
+
+/// When a session start shows a line to the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every value")]
+pub enum Notice {
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -187,29 +200,11 @@ pub struct Search {
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub depth: u64,
     #[serde(deserialize_with = "not_negative")]
-    pub common_percent: f64,
+    pub head_weight: f64,
     #[serde(deserialize_with = "not_negative")]
-    pub title_weight: f64,
+    pub context_weight: f64,
     #[serde(deserialize_with = "not_negative")]
-    pub concepts_weight: f64,
-    #[serde(deserialize_with = "not_negative")]
-    pub files_weight: f64,
-    #[serde(deserialize_with = "not_negative")]
-    pub summary_weight: f64,
-    #[serde(deserialize_with = "not_negative")]
-    pub facts_weight: f64,
-    #[serde(deserialize_with = "not_negative")]
-    pub detail_weight: f64,
-    #[serde(deserialize_with = "not_negative")]
-    pub saturation: f64,
-    #[serde(deserialize_with = "not_negative")]
-    pub length_weight: f64,
-    #[serde(deserialize_with = "not_negative")]
-    pub proximity_weight: f64,
-    #[serde(deserialize_with = "not_negative")]
-    pub neighbour_weight: f64,
-    #[serde(deserialize_with = "not_negative")]
-    pub time_weight: f64,
+    pub session_weight: f64,
     #[serde(deserialize_with = "not_negative")]
     pub recency_weight: f64,
     #[serde(deserialize_with = "not_negative")]
@@ -225,9 +220,28 @@ pub struct Search {
     #[serde(deserialize_with = "not_negative")]
     pub prompts_weight: f64,
     #[serde(deserialize_with = "not_negative")]
-    pub meaning_weight: f64,
+    pub floor: f64,
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub model_idle_s: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Backfill {
+    pub follow: Vec<FollowedAgent>,
+}
+
+/// An agent whose histories can be followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every value")]
+pub enum FollowedAgent {
+    ClaudeCode,
+    Codex,
+    Opencode,
+    Gemini,
+    Copilot,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -245,6 +259,7 @@ pub struct Retention {
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
 pub struct Backup {
     pub keep: u64,
+    pub max_mb: u64,
 }
 
 impl Search {
@@ -259,7 +274,7 @@ fn at_least<'de, const MIN: u64, D: serde::Deserializer<'de>>(from: D) -> Result
     u64::try_from(value)
         .ok()
         .filter(|value| *value >= MIN)
-        .ok_or_else(|| serde::de::Error::custom(format_args!("{value} is too small, the least is {MIN}")))
+        .ok_or_else(|| serde::de::Error::custom(format_args!("{value} is too small; the minimum is {MIN}")))
 }
 
 fn not_negative<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
@@ -267,5 +282,5 @@ fn not_negative<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Err
     if value.is_finite() && value >= 0.0 {
         return Ok(value);
     }
-    Err(serde::de::Error::custom(format_args!("{value} is not an amount: 0 or more is needed")))
+    Err(serde::de::Error::custom(format_args!("{value} is not valid; use 0 or more")))
 }

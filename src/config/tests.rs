@@ -15,14 +15,14 @@ fn load(text: &str, overrides: &[(&str, &str)]) -> Result<Config, String> {
 }
 
 #[test]
-fn the_compiled_in_defaults_are_valid_and_say_what_the_contract_says() {
+fn the_compiled_in_defaults_are_valid_and_match_the_contract() {
     let config = Config::default();
     assert_eq!(config, toml::from_str(DEFAULTS).unwrap());
     let hook = Hook { busy_ms: 250, max_payload_bytes: 1 << 20, synchronous: Synchronous::Normal };
     assert_eq!(config.hook, hook);
     assert_eq!((config.queue.max_attempts, config.worker.concurrency, config.worker.stop_s), (3, 2, 10));
-    assert_eq!(config.batch, Batch { enabled: true, max_size: 20, max_wait_s: 300 });
-    assert_eq!(config.compress.model, "claude-haiku-4-5-20251001");
+    assert_eq!(config.batch, Batch { enabled: true, max_size: 60, max_wait_s: 300 });
+    assert_eq!(config.compress.model, "claude-haiku-5-5");
     assert_eq!((config.context.budget, config.context.worker_timeout_ms), (2000, 1500));
     assert_eq!(config.cost.max_usd_per_day, 1.0);
     assert_eq!(config.retention, Retention { raw_days: 7, queue_days: 30, event_log_days: 90, max_mb: 2048 });
@@ -30,11 +30,11 @@ fn the_compiled_in_defaults_are_valid_and_say_what_the_contract_says() {
 
 #[test]
 #[cfg(feature = "service")]
-fn the_text_for_the_user_changes_nothing_and_names_every_key() {
+fn the_commented_defaults_set_nothing_and_name_every_key() {
     let text = commented_defaults();
     let table = DeTable::parse(&text).unwrap();
     assert!(file_settings(Path::new("x"), &text, table.get_ref()).is_empty(), "{text}");
-    // A comment has one space behind its #, a commented key none, and a line of a list two.
+    // A comment has one space after its #, a commented-out key none, and a line of a list two.
     let is_comment = |line: &str| line.starts_with(' ') && !line.starts_with("  ");
     let lines = text.lines().map(|line| line.strip_prefix('#').unwrap_or(line));
     let uncommented: String =
@@ -60,7 +60,7 @@ fn no_file_and_an_empty_file_mean_the_defaults() {
 }
 
 #[test]
-fn the_file_overrides_defaults_and_the_environment_overrides_the_file() {
+fn the_environment_overrides_the_file_and_the_file_the_defaults() {
     let text =
         "[hook]\nbusy_ms = 100\n[batch]\nmax_size = 5\n[capture.project_aliases]\n\"/srv/a\" = \"alpha\"";
     let config = load(text, &[("CLAUDE_MEM_HOOK_BUSY_MS", "70")]).unwrap();
@@ -70,7 +70,7 @@ fn the_file_overrides_defaults_and_the_environment_overrides_the_file() {
 }
 
 #[test]
-fn names_known_from_predecessors_keep_working() {
+fn variable_names_of_other_programs_keep_working() {
     let config = load(
         "",
         &[
@@ -88,7 +88,7 @@ fn names_known_from_predecessors_keep_working() {
 }
 
 #[test]
-fn the_address_of_the_api_is_taken_from_where_everybody_has_it() {
+fn anthropic_base_url_overrides_the_file() {
     let shared = ("ANTHROPIC_BASE_URL", "http://127.0.0.1:1");
     let config = load("[anthropic]\nbase_url = 'http://127.0.0.1:2'", &[shared]).unwrap();
     assert_eq!(config.anthropic.base_url, "http://127.0.0.1:1");
@@ -111,7 +111,7 @@ fn a_mistake_names_file_line_and_key() {
     let bad_type = load("[hook]\nbusy_ms = \"soon\"", &[]).unwrap_err();
     assert!(bad_type.starts_with("/config.toml:2: hook.busy_ms: invalid type"), "{bad_type}");
     let too_small = load("[worker]\n\nconcurrency = 0", &[]).unwrap_err();
-    assert_eq!(too_small, "/config.toml:3: worker.concurrency: 0 is too small, the least is 1");
+    assert_eq!(too_small, "/config.toml:3: worker.concurrency: 0 is too small; the minimum is 1");
     let unknown_section = load("[hooks]\nbusy_ms = 5", &[]).unwrap_err();
     assert!(unknown_section.starts_with("/config.toml:1: hooks: unknown field"), "{unknown_section}");
     let bad_choice = load("[compress]\nprovider = 'gpt'", &[]).unwrap_err();
@@ -125,7 +125,7 @@ fn a_mistake_names_file_line_and_key() {
 }
 
 #[test]
-fn the_forgiving_load_keeps_what_is_right_and_tells_what_is_not() {
+fn the_forgiving_load_keeps_valid_settings_and_reports_the_rest() {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("config.toml");
     fs::write(&file, "[hook]\nbusy_ms = 'x'\nmax_payload_bytes = 8192\nnonsense = 1\n[zoo]\na = 1").unwrap();
@@ -137,15 +137,15 @@ fn the_forgiving_load_keeps_what_is_right_and_tells_what_is_not() {
 }
 
 #[test]
-fn a_file_that_sets_nothing_is_known_without_parsing_it() {
+fn a_file_that_sets_nothing_is_recognised_without_parsing() {
     assert!(is_all_comments(&commented_defaults()));
     assert!(!is_all_comments(&commented_defaults().replace("#busy_ms", "busy_ms")));
-    assert!(!is_all_comments("[zoo]"), "an unknown section is a mistake to be told");
+    assert!(!is_all_comments("[zoo]"), "an unknown section must be reported");
     assert!(!is_all_comments("[hook"));
 }
 
 #[test]
-fn a_mistake_in_a_file_that_sets_nothing_is_told_by_both_ways_of_loading() {
+fn both_loaders_report_a_mistake_in_a_file_that_sets_nothing() {
     for text in
         ["# a bell \u{7} in a comment", "[hook]\n[hook]", "\u{a0}# no blank of TOML's", "# a\rb", "[hook ]x"]
     {

@@ -1,4 +1,4 @@
-//! How long ago, in words. Whole minutes at the finest, so that the same minute gives the same words.
+//! Ages in words. Whole minutes at the finest, so that the same minute gives the same words.
 
 use crate::model::Millis;
 
@@ -20,6 +20,11 @@ pub fn ago(then: Millis, now: Millis) -> String {
         _ => (elapsed / (365 * DAY), "year"),
     };
     format!("{count} {unit}{} ago", if count == 1 { "" } else { "s" })
+}
+
+/// The same for a text that should stay as it is for a while: whole hours at the finest.
+pub fn roughly(then: Millis, now: Millis) -> String {
+    if now - then < HOUR { "within the hour".to_owned() } else { ago(then, now) }
 }
 
 #[cfg(test)]

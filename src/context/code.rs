@@ -1,12 +1,14 @@
-//! The layer `function_map`: the code that the last sessions changed, grouped by file.
+//! The layer `function_map`: the code that the last sessions of this branch changed, by file and name.
 
 use super::Request;
 use super::line::one_line;
 use super::page::Line;
+use super::work::ending;
 use crate::model::Millis;
-use crate::store::context::CodeChange;
+use crate::project::without_worktree;
+use crate::store::context::{CodeChange, Memory};
 
-/// What became of something over several changes.
+/// The sum of several changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Became {
     New,
@@ -50,24 +52,75 @@ struct File<'a> {
     changed: Vec<(Became, &'a CodeChange)>,
 }
 
-/// A signature longer than this is cut.
-const SIGNATURE: usize = 140;
+/// Most names of a file's line.
+const MOST_NAMES: usize = 5;
+const NAME: usize = 60;
 
-/// One line for each function or type, under its file; the files that were changed last come first.
+/// Files with a line of their own.
+const MOST_DETAILED: usize = 2;
+
+/// Files that were changed most lately, for one line.
+const MOST_FILES: usize = 20;
+/// A session counts for this much of the one after it.
+const FADING: f64 = 0.93;
+
+/// One line with the files that the latest sessions changed most, by name; with the folder where two have one name.
+pub fn most_changed(memories: &[Memory]) -> Option<Line> {
+    let mut sessions: Vec<&str> = Vec::new();
+    let mut counted: Vec<(&str, f64, usize)> = Vec::new();
+    for memory in memories {
+        let rank = sessions.iter().position(|known| *known == memory.session_id).unwrap_or_else(|| {
+            sessions.push(&memory.session_id);
+            sessions.len() - 1
+        });
+        for path in memory.files_modified.iter().map(|path| without_worktree(path)) {
+            let weight = FADING.powi(i32::try_from(rank).unwrap_or(i32::MAX));
+            match counted.iter_mut().find(|(known, ..)| *known == path) {
+                // Once for each session.
+                Some((_, _, last)) if *last == rank => {}
+                Some((_, sum, last)) => (*sum, *last) = (*sum + weight, rank),
+                None => counted.push((path, weight, rank)),
+            }
+        }
+    }
+    counted.retain(|(path, ..)| !path.starts_with(['/', '~']) && !path.starts_with(".."));
+    counted.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    counted.truncate(MOST_FILES);
+    let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+    let names: Vec<String> = counted
+        .iter()
+        .map(|(path, ..)| {
+            let own = name(path);
+            let is_shared = counted.iter().filter(|(other, ..)| name(other) == own).count() > 1;
+            one_line(if is_shared { ending(path) } else { &own }, 80)
+        })
+        .filter(|name| !name.is_empty())
+        .collect();
+    (!names.is_empty()).then(|| Line {
+        text: format!("Files changed most: {}", names.join(", ")),
+        why: "changed by the latest sessions, the most often and the latest first".into(),
+        ..Line::default()
+    })
+}
+
+/// One line for each of the files that were changed last.
 pub fn lines(request: &Request<'_>, changes: &[CodeChange]) -> impl Iterator<Item = Line> {
     let mut files: Vec<File<'_>> = Vec::new();
     for change in changes {
-        match files.iter_mut().find(|file| file.path == change.file_path) {
+        let path = without_worktree(request.relative(&change.file_path));
+        match files.iter_mut().find(|file| file.path == path) {
             Some(file) => file.note(change),
             None => {
-                let mut file = File { path: &change.file_path, last: 0, changed: Vec::new() };
+                let mut file = File { path, last: 0, changed: Vec::new() };
                 file.note(change);
                 files.push(file);
             }
         }
     }
-    files.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.path.cmp(b.path)));
-    files.into_iter().flat_map(|file| file.lines(request))
+    files.retain(|file| !file.changed.is_empty());
+    let rank = |file: &File<'_>| (file.last, file.changed.len());
+    files.sort_by(|a, b| rank(b).cmp(&rank(a)).then_with(|| a.path.cmp(b.path)));
+    files.into_iter().take(MOST_DETAILED).map(File::line)
 }
 
 impl<'a> File<'a> {
@@ -84,31 +137,26 @@ impl<'a> File<'a> {
         }
     }
 
-    fn lines(mut self, request: &Request<'_>) -> Vec<Line> {
-        self.changed.sort_by_key(|(_, change)| {
-            (change.line_start.unwrap_or(i64::MAX), change.qualified_name.clone())
+    /// `src/a.rs: one [NEW], two and three [MODIFIED] and 4 more`
+    fn line(mut self) -> Line {
+        self.changed.sort_by_key(|(became, change)| {
+            (*became as u8, change.line_start.unwrap_or(i64::MAX), change.qualified_name.clone())
         });
-        let path = one_line(request.relative(self.path), 120);
-        let line = |(became, change): (Became, &CodeChange)| {
-            let declared = change.signature.as_deref().map(|signature| one_line(signature, SIGNATURE));
-            let declared = declared.filter(|signature| !signature.is_empty());
-            // A method's signature does not say whose it is.
-            let owner = owner(&change.qualified_name).map(|owner| format!("{owner}: ")).unwrap_or_default();
-            let told = declared
-                .map_or_else(|| change.qualified_name.clone(), |declared| format!("{owner}{declared}"));
-            Line {
-                group: Some(path.clone()),
-                text: format!("{} {}", one_line(&told, SIGNATURE + 60), became.word()),
-                shows: None,
-            }
-        };
-        self.changed.into_iter().map(line).collect()
+        let shown = &self.changed[..self.changed.len().min(MOST_NAMES)];
+        let names: Vec<String> = shown
+            .iter()
+            .enumerate()
+            .map(|(at, (became, change))| {
+                let name = one_line(&change.qualified_name, NAME);
+                let is_last = shown.get(at + 1).is_none_or(|(next, _)| next != became);
+                if is_last { format!("{name} {}", became.word()) } else { name }
+            })
+            .collect();
+        let rest = self.changed.len() - shown.len();
+        let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+        let text = format!("{}: {}{rest}", one_line(self.path, 120), names.join(", "));
+        Line { text, why: "changed on this branch by a recent session".into(), ..Line::default() }
     }
-}
-
-fn owner(qualified: &str) -> Option<&str> {
-    let at = qualified.rfind("::").or_else(|| qualified.rfind(['.', '#']))?;
-    Some(&qualified[..at]).filter(|owner| !owner.is_empty())
 }
 
 #[cfg(test)]

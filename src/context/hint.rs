@@ -1,4 +1,4 @@
-//! How Claude can look deeper: the one line that says so.
+//! The line that points Claude to search.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn has_asked(home: &Home) -> bool {
 }
 
 impl Hint {
-    /// What this installation offers.
+    /// The hint for this installation.
     pub fn of(home: &Home) -> Self {
         let record = std::fs::read(home.install_record()).ok();
         let record = record.and_then(|text| serde_json::from_slice::<Record>(&text).ok());

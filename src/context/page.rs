@@ -1,5 +1,7 @@
 //! The page that a context is written on: lines go in until the tokens or the client's units are used up.
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use super::line::shorten;
 use crate::tokens::Budget;
 use crate::wire::MAX_CONTEXT_UNITS;
@@ -7,12 +9,16 @@ use crate::wire::MAX_CONTEXT_UNITS;
 /// One line of a layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
-    /// What several lines stand under: written before the first of them.
+    /// The heading of several lines, written before the first of them.
     pub group: Option<String>,
-    /// What it says, without its dash.
+    /// Its words, without its dash.
     pub text: String,
-    /// The observation that it shows.
+    /// The memory that it shows.
     pub shows: Option<i64>,
+    /// The part of it that does not change with time; the whole text if empty.
+    pub lasting: String,
+    /// The reason for its choice, for `--explain`.
+    pub why: String,
 }
 
 impl Line {
@@ -20,14 +26,25 @@ impl Line {
     pub fn new(text: String) -> Self {
         Self { text, ..Self::default() }
     }
+
+    /// The line with the reason for its choice.
+    pub fn because(self, why: String) -> Self {
+        Self { why, ..self }
+    }
+
+    /// A hash of the part that does not change with time.
+    pub fn key(&self) -> i64 {
+        let lasting = if self.lasting.is_empty() { &self.text } else { &self.lasting };
+        xxh3_64(lasting.as_bytes()).cast_signed()
+    }
 }
 
-/// What became of a layer.
+/// The result of writing a layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
     /// The lines that are on the page now.
     pub lines: Vec<Line>,
-    /// What the layer was allowed to take, and did not.
+    /// Tokens that the layer was allowed and did not use.
     pub left: usize,
 }
 
@@ -43,7 +60,7 @@ pub struct Page {
 const LEAST_CHARACTERS: usize = 24;
 
 impl Page {
-    /// An empty page for so many tokens.
+    /// An empty page with a budget in tokens.
     pub fn new(tokens: usize) -> Self {
         Self { text: String::new(), tokens: Budget::new(tokens), units: MAX_CONTEXT_UNITS }
     }

@@ -1,7 +1,7 @@
 //! The search that the worker and the command line build a context with; the hook has none.
 //!
 //! By words and, where a model has read the memories, by meaning. The model itself is not asked: loading it takes longer
-//! than a session may wait, so what the last summary means stands for what the session is about. That is in the database,
+//! than a session may wait, so the vector of the last summary stands for the session's topic. It is in the database,
 //! and the same database gives the same context.
 
 use std::cell::RefCell;
@@ -12,21 +12,21 @@ use rusqlite::Connection;
 use super::Question;
 use crate::config::Search as Settings;
 use crate::model::Millis;
-use crate::search::meaning::{NAME, Vector};
+use crate::search::meaning::Vector;
 use crate::search::{self, Filter, Likenesses};
 use crate::store::StoreError;
 use crate::store::context as table;
 use crate::store::search::{self as index, Kind, Range};
 use crate::store::vectors::{self, Order};
 
-/// How many hits are worth a look; search reads no more rows in full.
+/// Most hits; search reads no more rows in full.
 const HITS: usize = 24;
-/// A word that so many observations have decides nothing here, and costs the most.
+/// A word that this many observations have decides nothing here, and costs the most.
 const COMMON: u32 = 600;
 /// The words together lead to no more rows than this.
 const MOST_ROWS: u32 = 1_500;
 const MOST_WORDS: usize = 6;
-/// So many observations are compared by meaning, the newest: more would take longer than all the rest.
+/// Observations that are compared by meaning, the newest: more would take longer than all the rest.
 const COMPARED: usize = 4_000;
 
 /// A search for one context.
@@ -39,12 +39,12 @@ pub struct BySearch<'a> {
     known: RefCell<Known>,
 }
 
-/// What was found out before git answered.
+/// Results that were ready before git answered.
 #[derive(Debug, Default)]
 struct Known {
-    /// How many observations have a word.
+    /// Number of observations that have a word.
     counts: HashMap<String, u32>,
-    /// How alike observations are to what a session was about.
+    /// Likeness of observations to a session's topic.
     alike: HashMap<String, Likenesses>,
 }
 
@@ -54,7 +54,7 @@ impl<'a> BySearch<'a> {
         Self { database, settings, project, now, known: RefCell::default() }
     }
 
-    /// Does what needs no word from git. What fails is tried again when it is needed.
+    /// Does the part that needs no answer from git. A failure is retried when the result is needed.
     pub fn prepare(&self, question: &Question) {
         let _ = self.rarest(&question.words);
         let _ = self.alike(question);
@@ -91,7 +91,7 @@ impl<'a> BySearch<'a> {
         })
     }
 
-    /// How alike the newest observations are to what the session was about whose work goes on; nothing without a model.
+    /// Likeness of the newest observations to the topic of the continued session; nothing without a model.
     fn alike(&self, question: &Question) -> Result<Likenesses, StoreError> {
         let Some(session) = &question.continues else { return Ok(Likenesses::default()) };
         if let Some(alike) = self.known.borrow().alike.get(session) {
@@ -105,7 +105,7 @@ impl<'a> BySearch<'a> {
 
 fn compared(database: &Connection, project: &str, session: &str) -> Result<Likenesses, StoreError> {
     let mut alike = Vec::new();
-    if let Some(model) = vectors::model(database, NAME)?
+    if let Some(model) = vectors::newest_model(database)?
         && let Some(blob) = vectors::of_session(database, model, session)?
         && let Some(project) = index::projects(database)?.into_iter().find(|known| known.name == project)
     {
@@ -118,19 +118,24 @@ fn compared(database: &Connection, project: &str, session: &str) -> Result<Liken
     Ok(alike.into_iter().collect())
 }
 
-/// The settings for a search that somebody waits for: it reads so many rows in full.
+/// The settings for a search that somebody waits for: it reads at most `rows` rows in full.
 pub fn shallow(settings: &Settings, rows: usize) -> Settings {
     Settings { depth: settings.depth.min(rows as u64), ..settings.clone() }
 }
 
-/// The rarest words that the project's observations have, in the order asked. Words that are nowhere are left out, because
-/// search would look for misspelt ones; common ones, because they lead everywhere.
-pub fn rarest<'a>(
+/// Number of the project's observations that have each word, counted up to `COMMON`.
+pub fn counted(
     database: &Connection,
     project: &str,
-    words: &'a [String],
-) -> Result<Vec<&'a str>, StoreError> {
-    rarest_by(words, |word| count(database, project, word))
+    words: &[String],
+) -> Result<HashMap<String, u32>, StoreError> {
+    words.iter().map(|word| Ok((word.clone(), count(database, project, word)?))).collect()
+}
+
+/// The rarest of the words, in the order asked. Words that are nowhere are left out, because search would look for misspelt
+/// ones; common ones, because they lead everywhere.
+pub fn rarest<'a>(words: &'a [String], counted: &HashMap<String, u32>) -> Vec<&'a str> {
+    rarest_by(words, |word| Ok(counted.get(word).copied().unwrap_or_default())).unwrap_or_default()
 }
 
 fn count(database: &Connection, project: &str, word: &str) -> Result<u32, StoreError> {
@@ -172,7 +177,7 @@ mod tests {
     /// A vector for every row: those of these titles and all summaries point one way, the others another.
     fn give_meaning(history: &mut History, titles: &[&str]) {
         search::upkeep::take_up(&history.database).unwrap();
-        let missing = vectors::missing(&history.database, NAME, 100).unwrap();
+        let missing = vectors::missing(&history.database, "by hand", 100).unwrap();
         let vector = |kind: &Kind, id: &i64| {
             let sql = "SELECT title FROM observations WHERE id = ?1";
             let is_alike = *kind == Kind::Summary || {
@@ -182,7 +187,7 @@ mod tests {
             Vector::new(if is_alike { &[1.0, 0.1] } else { &[0.1, 1.0] }).to_blob()
         };
         let made: Vec<_> = missing.rows.iter().map(|(kind, id)| (*kind, *id, vector(kind, id))).collect();
-        vectors::store(&mut history.database, NAME, 2, &missing, &made).unwrap();
+        vectors::store(&mut history.database, "by hand", 2, &missing, &made).unwrap();
     }
 
     #[test]

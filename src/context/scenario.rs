@@ -1,5 +1,5 @@
-//! What the next session must know: thirty sessions of three projects (eval/context/sessions.jsonl), twelve moments
-//! (questions.jsonl), and for each the facts that a colleague would have told. The facts were written down from the sessions,
+//! Facts that the next session needs: thirty sessions of three projects (eval/context/sessions.jsonl), twelve moments
+//! (questions.jsonl), and for each the facts that a colleague would mention. The facts were written down from the sessions,
 //! before the first context was built.
 
 use serde::Deserialize;
@@ -45,7 +45,7 @@ struct Code {
     change: String,
 }
 
-/// A moment at which a session starts. A fact counts as told if the context has one of its wordings.
+/// A moment at which a session starts. A fact counts if the context has one of its wordings.
 #[derive(Deserialize)]
 struct Start {
     what: String,
@@ -128,7 +128,7 @@ fn ask(start: &Start, is_worker: bool) -> (usize, Vec<String>, String) {
     (known.len(), missed, told.text)
 }
 
-/// The share of facts told, and those that were not.
+/// The share of facts in the context, and the missing ones.
 fn share(is_worker: bool) -> (f64, Vec<String>) {
     let starts: Vec<Start> = rows(QUESTIONS);
     let all: usize = starts.iter().map(|start| start.facts.len()).sum();

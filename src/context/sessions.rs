@@ -1,80 +1,176 @@
-//! The layer `session_index`: the last sessions of the project, newest first, one line each.
+//! The layer `session_index`: the sessions with the latest activity, one line each, and the points that they left open.
 
 use super::line::one_line;
 use super::page::Line;
-use super::situation::continued;
-use super::words::{Said, WordSet};
+use super::say::{clause, gives_reason, is_filler, statements};
+use super::situation::{continued, is_topic};
+use super::words::{Said, WordSet, telling};
 use super::{Request, age};
 use crate::model::Millis;
-use crate::store::RecentSession;
+use crate::store::context::SessionLine;
 
-/// How much of a session is told, in characters: what was asked, what came of it, what remains.
-struct Room {
-    request: usize,
-    outcome: usize,
-    next: usize,
-}
+/// Room for an outcome, in characters. Whole statements, and a reason may exceed it.
+const CONTINUED: usize = 300;
+const EARLIER: usize = 160;
+const TITLE: usize = 130;
+/// Sessions whose open points may still matter, and how long they do.
+const WITH_OPEN: usize = 6;
+const OPEN_DAYS: Millis = 14 * 24 * 60 * 60_000;
+const MOST_OPEN: usize = 6;
+const OPEN_ITEM: usize = 170;
 
-/// The session that is to be continued is told in full.
-const CONTINUED: Room = Room { request: 200, outcome: 320, next: 260 };
-/// What remained of older ones has been done since, or was given up.
-const EARLIER: Room = Room { request: 110, outcome: 150, next: 0 };
-
-/// One line for each session that has something to tell.
-pub fn lines(request: &Request<'_>, sessions: &[RecentSession]) -> Vec<Line> {
+/// One line for each session with a title or an outcome, and the open points.
+pub fn lines(request: &Request<'_>, sessions: &[SessionLine]) -> Vec<Line> {
     let of_branch = continued(&request.situation, sessions).map(|session| session.id.as_str());
     let mut said = Said::default();
     let mut lines = Vec::new();
     for (at, session) in sessions.iter().enumerate() {
         let is_continued = at == 0 || of_branch == Some(session.id.as_str());
-        let room = if is_continued { CONTINUED } else { EARLIER };
-        let Some(told) = told(session, &room) else { continue };
-        let words = WordSet::of(&[&told]);
+        if lines.len() >= most_lines(request, session) {
+            continue;
+        }
+        let Some(digest) = digest(request, session, if is_continued { CONTINUED } else { EARLIER }) else {
+            continue;
+        };
+        let words = WordSet::of(&[&digest]);
         if !words.is_empty() && said.has(&words) {
             continue;
         }
-        said.note(&told);
-        lines.push(Line::new(format!("{}: {told}", when(session, request.session_id, request.now))));
+        said.note(&digest);
+        let why = match is_continued {
+            true if at == 0 => "the last session",
+            true => "the last session of this branch",
+            false => "a recent session",
+        };
+        let text = format!("{}: {digest}", when(request, session));
+        lines.push(Line { text, lasting: digest, why: why.into(), ..Line::default() });
+    }
+    let open = open_points(request, sessions);
+    // The points of the last sessions matter more than the oldest sessions.
+    let place = lines.len().min(MOST_BEFORE_OPEN);
+    let later = lines.split_off(place);
+    lines.extend(open);
+    lines.extend(later);
+    lines
+}
+
+/// Session lines before the open points.
+const MOST_BEFORE_OPEN: usize = 8;
+/// Sessions that get a line whatever they were about, and those of this branch or of the last hour. Measured on the open projects:
+/// from the fourth on, a session has no more to do with the next one than any other (docs/decisions/014-context-lines.md).
+const LAST: usize = 3;
+const MOST_RELATED: usize = 5;
+const HOUR: Millis = 60 * 60_000;
+
+/// The number of lines before this session that leave room for it.
+fn most_lines(request: &Request<'_>, session: &SessionLine) -> usize {
+    let topic = request.situation.branch.as_deref().filter(|branch| is_topic(branch));
+    let is_of_branch = topic.is_some() && session.branch.as_deref() == topic;
+    let is_fresh = request.now - session.last_activity_at < HOUR;
+    if is_of_branch || is_fresh { MOST_RELATED } else { LAST }
+}
+
+fn when(request: &Request<'_>, session: &SessionLine) -> String {
+    if session.id == request.session_id {
+        return "This session so far".to_owned();
+    }
+    let mut when = age::roughly(session.last_activity_at, request.now);
+    let here = request.situation.branch.as_deref();
+    if let Some(branch) = session.branch.as_deref().filter(|branch| here.is_some_and(|here| here != *branch))
+    {
+        when.push_str(&format!(", branch {}", one_line(branch, 60)));
+    }
+    if session.is_interrupted {
+        when.push_str(", interrupted");
+    }
+    when
+}
+
+fn digest(request: &Request<'_>, session: &SessionLine, room: usize) -> Option<String> {
+    let tidy = |text: &Option<String>| text.as_deref().map(|text| request.tidy(text)).unwrap_or_default();
+    let title = one_line(&tidy(&session.title), TITLE);
+    let outcome = outcome(&tidy(&session.outcome), room);
+    match (title.is_empty(), outcome.is_empty()) {
+        (true, true) => None,
+        // A few words that came to nothing are no session to remember.
+        (false, true) if telling(&title).len() < 2 => None,
+        (false, true) => Some(title),
+        (true, false) => Some(outcome),
+        (false, false) if super::words::near(&title, &outcome) => Some(outcome),
+        (false, false) => Some(format!("{} → {outcome}", title.trim_end_matches(['.', ' ']))),
+    }
+}
+
+/// Whole statements up to the room there is; the first one always, the first reason before others.
+fn outcome(text: &str, room: usize) -> String {
+    let whole = |text: String| {
+        let line = one_line(&text, 3 * CONTINUED);
+        if gives_reason(&line) { clause(&line, 2 * CONTINUED) } else { clause(&line, room) }
+    };
+    let statements: Vec<String> = statements(text)
+        .into_iter()
+        .filter(|text| !is_filler(text))
+        .map(whole)
+        .filter(|text| !text.is_empty())
+        .collect();
+    let mut chosen: Vec<usize> = (!statements.is_empty()).then_some(0).into_iter().collect();
+    let reason = (0..statements.len()).find(|at| gives_reason(&statements[*at]));
+    let length = |chosen: &[usize]| chosen.iter().map(|at| statements[*at].len() + 1).sum::<usize>();
+    let in_order = reason.into_iter().chain(1..statements.len());
+    for at in in_order {
+        if !chosen.contains(&at) && length(&chosen) + statements[at].len() <= room {
+            chosen.push(at);
+        }
+    }
+    chosen.sort_unstable();
+    chosen.into_iter().map(|at| statements[at].as_str()).collect::<Vec<_>>().join(" ")
+}
+
+/// The points that the last sessions left open, each with its age, without those that a later session has done.
+fn open_points(request: &Request<'_>, sessions: &[SessionLine]) -> Vec<Line> {
+    let mut said = Said::default();
+    let mut lines = Vec::new();
+    for (at, session) in sessions.iter().enumerate().take(WITH_OPEN) {
+        if request.now - session.last_activity_at > OPEN_DAYS {
+            break;
+        }
+        let later: Vec<WordSet> = sessions[..at]
+            .iter()
+            .map(|later| {
+                WordSet::of(&[
+                    later.title.as_deref().unwrap_or_default(),
+                    later.outcome.as_deref().unwrap_or_default(),
+                ])
+            })
+            .collect();
+        for item in &session.open_items {
+            let item = one_line(&request.tidy(without_label(item.trim())), OPEN_ITEM);
+            let words = WordSet::of(&[&item]);
+            let is_done = later.iter().any(|done| words.is_mostly_in(done));
+            if lines.len() >= MOST_OPEN || words.len() < 2 || is_done || said.has(&words) {
+                continue;
+            }
+            said.note(&item);
+            let when = age::roughly(session.last_activity_at, request.now);
+            lines.push(Line {
+                group: Some("Still open".into()),
+                text: format!("{item} ({when})"),
+                lasting: item,
+                why: "left open, and not done since".into(),
+                shows: None,
+            });
+        }
     }
     lines
 }
 
-fn when(session: &RecentSession, asking: &str, now: Millis) -> String {
-    if session.id == asking {
-        return "This session so far".to_owned();
-    }
-    let ago = age::ago(session.last_activity_at, now);
-    match session.status.as_str() {
-        "interrupted" => format!("{ago} (interrupted)"),
-        _ => ago,
-    }
-}
-
-fn told(session: &RecentSession, room: &Room) -> Option<String> {
-    let part = |text: &Option<String>, limit: usize| {
-        text.as_deref().map(|text| one_line(text, limit)).filter(|text| limit > 0 && !text.is_empty())
-    };
-    let request = part(&session.request, room.request);
-    let outcome = part(&session.completed, room.outcome);
-    let mut told = match (&request, &outcome) {
-        (Some(request), Some(outcome)) => format!("{request} → {outcome}"),
-        (Some(one), None) | (None, Some(one)) => one.clone(),
-        (None, None) => return None,
-    };
-    if let Some(next) = part(&session.next_steps, room.next) {
-        told.push_str(" Next: ");
-        told.push_str(without_label(&next));
-    }
-    Some(told)
-}
-
-/// What was to be done next often begins by saying so.
-fn without_label(next: &str) -> &str {
+/// An open point often begins by announcing itself.
+fn without_label(item: &str) -> &str {
     let after = |label: &str| {
-        let is_label = next.get(..label.len()).is_some_and(|head| head.eq_ignore_ascii_case(label));
-        is_label.then(|| next[label.len()..].trim_start())
+        let is_label = item.get(..label.len()).is_some_and(|head| head.eq_ignore_ascii_case(label));
+        is_label.then(|| item[label.len()..].trim_start())
     };
-    ["next:", "next step:", "next steps:"].into_iter().find_map(after).unwrap_or(next)
+    ["next:", "next step:", "next steps:", "todo:"].into_iter().find_map(after).unwrap_or(item)
 }
 
 #[cfg(test)]
@@ -82,10 +178,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_next_is_not_announced_twice() {
+    fn an_open_point_is_not_announced_twice() {
         assert_eq!(without_label("Next: metrics."), "metrics.");
         assert_eq!(without_label("Next steps: metrics."), "metrics.");
         assert_eq!(without_label("Nexus: metrics."), "Nexus: metrics.");
         assert_eq!(without_label("次: 計測"), "次: 計測");
+    }
+
+    #[test]
+    fn an_outcome_keeps_its_reason_and_drops_what_all_sessions_say() {
+        let text = "Moved the lock into the worker. All 12 tests pass. The hook has no time for it because the client waits. A third thing was done as well, and it takes many words to say which one it was.";
+        assert_eq!(
+            outcome(text, 110),
+            "Moved the lock into the worker. The hook has no time for it because the client waits."
+        );
     }
 }

@@ -1,9 +1,9 @@
-//! Where a project stands now, as far as it can be known: what is relevant follows from it.
+//! The present state of a project, as far as it is known, and the question that follows from it.
 
 use super::words::telling;
-use crate::store::RecentSession;
+use crate::store::context::SessionLine;
 
-/// What the repository says.
+/// The state of the repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Situation {
     /// The branch that is checked out.
@@ -12,16 +12,16 @@ pub struct Situation {
     pub changed_files: Vec<String>,
     /// Files of the last commits.
     pub committed_files: Vec<String>,
-    /// What the last commits are called, newest first.
+    /// Subjects of the last commits, newest first.
     pub commits: Vec<String>,
 }
 
-/// What to look for.
+/// The words and files to look for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Question {
     /// Words, the most telling first.
     pub words: Vec<String>,
-    /// Files at hand.
+    /// Changed files.
     pub files: Vec<String>,
     /// The session whose work goes on.
     pub continues: Option<String>,
@@ -31,13 +31,13 @@ pub struct Question {
 const MOST_WORDS: usize = 14;
 const MOST_FILES: usize = 40;
 
-/// Parts of a branch's name that say what kind of branch it is, not what it is about.
+/// Parts of a branch's name that give its kind, not its topic.
 const KINDS_OF_BRANCH: [&str; 15] = [
     "main", "master", "develop", "dev", "trunk", "head", "feature", "feat", "fix", "bugfix", "hotfix",
     "chore", "release", "wip", "branch",
 ];
 
-/// Whether work on a branch of this name is work on something in particular.
+/// True if the branch's name has a topic.
 pub fn is_topic(branch: &str) -> bool {
     !topic_words(branch).is_empty()
 }
@@ -48,14 +48,14 @@ fn topic_words(branch: &str) -> Vec<String> {
 }
 
 impl Question {
-    /// What the situation asks for. `sessions` are the latest of the project, newest first.
-    pub fn of(situation: &Situation, sessions: &[RecentSession]) -> Self {
+    /// The question of a situation. `sessions` are the latest of the project, newest first.
+    pub fn of(situation: &Situation, sessions: &[SessionLine]) -> Self {
         let mut question = Self::default();
         question.add(situation.branch.as_deref().map(topic_words).unwrap_or_default(), 4);
         question.continues = before_now(situation, sessions).next().map(|session| session.id.clone());
         for session in before_now(situation, sessions) {
-            question.add(telling(session.next_steps.as_deref().unwrap_or_default()), 6);
-            question.add(telling(session.request.as_deref().unwrap_or_default()), 5);
+            question.add(telling(&session.open_items.join(" ")), 6);
+            question.add(telling(session.title.as_deref().unwrap_or_default()), 5);
         }
         for subject in situation.commits.iter().take(2) {
             question.add(telling(subject), 3);
@@ -87,8 +87,8 @@ impl Question {
 /// The session whose work goes on: the last one, and the last one of this branch if that is another.
 fn before_now<'a>(
     situation: &'a Situation,
-    sessions: &'a [RecentSession],
-) -> impl Iterator<Item = &'a RecentSession> {
+    sessions: &'a [SessionLine],
+) -> impl Iterator<Item = &'a SessionLine> {
     let of_branch = continued(situation, sessions);
     of_branch
         .into_iter()
@@ -96,7 +96,7 @@ fn before_now<'a>(
 }
 
 /// The last session of the branch that is checked out, if that is about something in particular.
-pub fn continued<'a>(situation: &Situation, sessions: &'a [RecentSession]) -> Option<&'a RecentSession> {
+pub fn continued<'a>(situation: &Situation, sessions: &'a [SessionLine]) -> Option<&'a SessionLine> {
     let branch = situation.branch.as_deref().filter(|branch| is_topic(branch))?;
     sessions.iter().find(|session| session.branch.as_deref() == Some(branch))
 }
@@ -119,15 +119,11 @@ mod tests {
 
     #[test]
     fn the_session_of_the_branch_comes_before_the_last_one() {
-        let session = |id: &str, branch: &str, next: &str| RecentSession {
+        let session = |id: &str, branch: &str, next: &str| SessionLine {
             id: id.into(),
             branch: Some(branch.into()),
-            started_at: 0,
-            last_activity_at: 0,
-            status: "completed".into(),
-            request: None,
-            completed: None,
-            next_steps: Some(next.into()),
+            open_items: vec![next.into()],
+            ..SessionLine::default()
         };
         let sessions =
             [session("b", "main", "write the changelog"), session("a", "fix/retry", "limit the attempts")];

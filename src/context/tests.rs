@@ -3,18 +3,17 @@
 use proptest::prelude::*;
 use rusqlite::{Connection, params};
 
-use super::moment::{self, Moment};
 use super::*;
 use crate::config::Config;
-use crate::model::SessionId;
 use crate::paths::Home;
+use crate::store;
 use crate::store::log::{LogEntry, log};
 use crate::wire::MAX_CONTEXT_UNITS;
 
 pub const NOW: Millis = 1_780_000_000_000;
-const HOUR: Millis = 3_600_000;
+pub const HOUR: Millis = 3_600_000;
 const DAY: Millis = 24 * HOUR;
-const PATH: &str = "/home/dev/harbor";
+pub const PATH: &str = "/home/dev/harbor";
 
 /// A database to fill.
 pub struct History {
@@ -95,7 +94,7 @@ impl History {
         build(&self.database, &request(budget))
     }
 
-    fn run(&self, sql: &str) {
+    pub fn run(&self, sql: &str) {
         self.database.execute_batch(sql).unwrap();
     }
 }
@@ -113,7 +112,7 @@ fn request(budget: usize) -> Request<'static> {
 }
 
 /// A project with something in every layer.
-fn rich() -> History {
+pub fn rich() -> History {
     let history = History::new();
     history.session("a", PATH, "main", NOW - 9 * DAY);
     history.summary(
@@ -367,9 +366,13 @@ fn what_is_deleted_superseded_or_doubtful_never_appears() {
         "x",
         Seen { kind: "decision", title: "Zeppelin of a namesake", summary: "x", files: &["src/upload.rs"] },
     );
+    for table in ["sessions", "session_summaries", "observations"] {
+        let session = if table == "sessions" { "id" } else { "session_id" };
+        history.run(&format!("UPDATE {table} SET project = 'srv/harbor' WHERE {session} = 'x'"));
+    }
     let told = history.told(8000);
     assert!(!told.text.contains("Zeppelin"), "{}", told.text);
-    assert!(told.text.contains("imperative"), "what holds everywhere is told");
+    assert!(told.text.contains("imperative"), "a global learning is missing");
 }
 
 #[test]
@@ -419,18 +422,127 @@ fn a_session_is_told_about_itself_only_after_a_compaction() {
 }
 
 #[test]
-fn unused_tokens_go_to_later_layers() {
+fn a_resumed_session_is_told_only_what_is_new() {
+    let history = rich();
+    history.session("now", PATH, "main", NOW - HOUR);
+    let at = |source, now| build(&history.database, &Request { source: Some(source), now, ..request(2000) });
+    let first = at("startup", NOW);
+    let data = first.log_data(2000, "worker", Some("startup"));
+    let session = Some(SessionId("now".into()));
+    let entry = LogEntry { event_type: "context", session, data, ..LogEntry::default() };
+    log(&history.database, &entry, NOW).unwrap();
+    // Time alone changes nothing.
+    assert_eq!(at("resume", NOW + 3 * HOUR), Context::default());
+    history.session("c", PATH, "main", NOW + HOUR);
+    history.summary("c", "Name the metrics after their units", "Every metric ends with its unit.", "");
+    let more = at("resume", NOW + 3 * HOUR);
+    assert!(more.text.starts_with("# New in the memory of harbor"), "{}", more.text);
+    assert!(more.text.contains("Name the metrics") && !more.text.contains("Retry uploads"), "{}", more.text);
+    assert!(at("startup", NOW + 3 * HOUR).text.contains("Retry uploads"));
+}
+
+#[test]
+fn a_session_that_goes_on_for_long_stays_however_many_began_since() {
     let history = fifty();
-    let all = history.told(1000);
-    history.run("DELETE FROM function_map");
-    let without_code = history.told(1000);
-    assert!(
-        without_code.shown.len() > all.shown.len() + 2,
-        "{} {}",
-        without_code.shown.len(),
-        all.shown.len()
+    history.session("long", PATH, "main", NOW - 90 * DAY);
+    history.summary("long", "Migrate the archive to the new format", "Two thirds are done.", "");
+    assert!(!history.told(2000).text.contains("Migrate the archive"));
+    history.run(&format!("UPDATE sessions SET last_activity_at = {} WHERE id = 'long'", NOW - HOUR));
+    let told = history.told(2000).text;
+    assert!(told.lines().nth(3).unwrap().contains("Migrate the archive"), "{told}");
+    // Nor do hundreds of newer sessions push it out, as long as it has turns.
+    for number in 0..200 {
+        history.session(&format!("n{number}"), PATH, "main", NOW - 2 * DAY);
+    }
+    history
+        .run(&format!("UPDATE session_summaries SET created_at = {} WHERE session_id = 'long'", NOW - HOUR));
+    let told = history.told(2000).text;
+    assert!(told.lines().nth(3).unwrap().contains("Migrate the archive"), "{told}");
+}
+
+#[test]
+fn the_latest_sessions_are_found_without_a_scan() {
+    let history = fifty();
+    for (sql, first) in [
+        (table::latest_sessions_sql(), "SEARCH sessions USING PRIMARY KEY (id=?)"),
+        (table::NEWEST_OBSERVATIONS.to_owned(), "SEARCH o USING INDEX observations_by_project (project=?)"),
+    ] {
+        let mut statement = history.database.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let nothing = vec![rusqlite::types::Null; statement.parameter_count()];
+        let rows =
+            statement.query_map(rusqlite::params_from_iter(nothing), |row| row.get::<_, String>(3)).unwrap();
+        let plan: Vec<String> = rows.map(Result::unwrap).collect();
+        assert!(
+            !plan.iter().any(|step| step.starts_with("SCAN sessions") || step.starts_with("SCAN o")),
+            "{plan:#?}"
+        );
+        assert!(plan.iter().any(|step| step == first), "{plan:#?}");
+    }
+}
+
+#[test]
+fn open_points_are_told_with_their_age_until_a_later_session_has_done_them() {
+    let history = rich();
+    history.run(
+        "UPDATE sessions SET title = 'Retry uploads', open_items = json_array('Make the number of attempts a setting',
+         'Count retries in the metrics') WHERE id = 'b'",
     );
-    assert!(without_code.tokens > 700, "{}", without_code.tokens);
+    let told = history.told(2000).text;
+    assert!(told.contains("- Still open\n  - Make the number of attempts a setting (2 days ago)"), "{told}");
+    history.session("c", PATH, "main", NOW - HOUR);
+    history.summary("c", "Make the attempts a setting", "The number of attempts is a setting now.", "");
+    let told = history.told(2000).text;
+    assert!(!told.contains("Make the number of attempts") && told.contains("Count retries"), "{told}");
+}
+
+#[test]
+fn another_branch_is_named_and_its_code_is_not_told() {
+    let history = rich();
+    let on = |branch: &str| {
+        let situation = Situation { branch: Some(branch.into()), ..Situation::default() };
+        build(&history.database, &Request { situation, ..request(2000) }).text
+    };
+    let (here, elsewhere) = (on("main"), on("feature/metrics"));
+    assert!(here.contains("backoff [NEW]") && !here.contains("branch main"), "{here}");
+    assert!(
+        !elsewhere.contains("backoff [NEW]") && elsewhere.contains("2 days ago, branch main: "),
+        "{elsewhere}"
+    );
+}
+
+#[test]
+fn what_the_client_remembers_itself_is_not_told_again() {
+    let history = rich();
+    let memory = ["- Run the tests with `make test-fast`; the whole suite needs a storage".to_owned()];
+    let told = build(&history.database, &Request { client_memory: &memory, ..request(2000) }).text;
+    assert!(!told.contains("test-fast") && told.contains("two minutes ahead"), "{told}");
+}
+
+#[test]
+fn every_line_is_explained_with_its_cost() {
+    let told = rich().told(2000);
+    let lines = told.text.lines().filter(|line| line.trim_start().starts_with("- ")).count();
+    assert!(told.lines.len() >= lines - 1 && !told.lines.is_empty(), "{:?}", told.lines);
+    assert!(told.lines.iter().all(|line| !line.why.is_empty() && line.tokens > 0), "{:?}", told.lines);
+}
+
+#[test]
+fn unused_tokens_go_to_later_layers() {
+    let used = |history: &History, budget: usize, layer: &str| -> usize {
+        let context = history.told(budget);
+        context.lines.iter().filter(|line| line.layer == layer).map(|line| line.tokens).sum()
+    };
+    let (all, without_code) = (fifty(), fifty());
+    without_code.run("DELETE FROM function_map");
+    // At budgets that the last layer uses up. With more, the number of its lines is the limit.
+    let mut has_more = 0;
+    for budget in (200..1000).step_by(10) {
+        let (before, after) =
+            (used(&all, budget, "observations"), used(&without_code, budget, "observations"));
+        assert!(after >= before, "{budget}: {before} {after}");
+        has_more += usize::from(after > before);
+    }
+    assert!(has_more >= 1, "{has_more}");
 }
 
 #[test]
@@ -441,126 +553,7 @@ fn the_least_budget_still_tells_something() {
     assert!(told.tokens <= 60);
 }
 
-fn asked<'a>(session: &'a SessionId, config: &'a Config) -> moment::Request<'a> {
-    moment::Request {
-        project: "harbor",
-        project_path: PATH,
-        session,
-        settings: &config.search,
-        now: NOW,
-        budget: 300,
-    }
-}
-
-#[test]
-fn a_prompt_brings_what_it_touches_and_nothing_else() {
-    let history = rich();
-    for number in 0..60 {
-        let title = format!("Unrelated matter number {number} of the invoices");
-        history.observe(
-            "a",
-            Seen { kind: "change", title: &title, summary: "Nothing to do with it.", files: &[] },
-        );
-    }
-    let (session, config) = (SessionId("now".into()), Config::default());
-    let tell = |text: &str| {
-        moment::tell(&history.database, &asked(&session, &config), &Moment::Prompt { text: text.into() })
-            .unwrap()
-            .text
-    };
-    let told = tell("why do we retry uploads when the storage answers 503?");
-    insta::assert_snapshot!("for_a_prompt", told);
-    for nothing in [
-        "thanks, go on",
-        "ok",
-        "/compact",
-        "<task-notification>retry uploads 503</task-notification>",
-        "",
-        "paint the bicycle shed green",
-    ] {
-        assert_eq!(tell(nothing), "", "{nothing}");
-    }
-}
-
-#[test]
-fn a_file_brings_what_is_known_about_it_and_each_memory_once() {
-    let history = rich();
-    let (session, config) = (SessionId("now".into()), Config::default());
-    history.session("now", PATH, "main", NOW - HOUR);
-    history.observe(
-        "now",
-        Seen {
-            kind: "change",
-            title: "What this session did itself",
-            summary: "",
-            files: &["src/upload.rs"],
-        },
-    );
-    let tell = |path: &str| {
-        moment::tell(&history.database, &asked(&session, &config), &Moment::File { path: path.into() })
-            .unwrap()
-    };
-    let told = tell("/home/dev/harbor/src/upload.rs");
-    insta::assert_snapshot!("for_a_file", told.text);
-    assert_eq!(told.shown.len(), 3);
-    assert_eq!(tell("/home/dev/harbor/src/unknown.rs").text, "");
-    // What the session was shown is not shown again, and a file is spoken of once.
-    let note = |event_type: &'static str, data: Value| {
-        let entry = LogEntry { event_type, session: Some(session.clone()), data, ..LogEntry::default() };
-        log(&history.database, &entry, NOW).unwrap();
-    };
-    note("context", json!({"shown": [told.shown[0]]}));
-    assert_eq!(tell("src/upload.rs").shown, told.shown[1..]);
-    note("context_file", json!({"shown": [], "file": "src/upload.rs"}));
-    assert_eq!(tell("src/upload.rs").text, "");
-}
-
-#[test]
-fn a_file_in_the_projects_root_is_known_by_the_path_that_the_client_names() {
-    let history = rich();
-    let observe = |title, file| {
-        history.observe("b", Seen { kind: "decision", title, summary: "", files: &[file] });
-    };
-    observe("One target builds everything", "Makefile");
-    observe("The manual has a build of its own", "docs/Makefile");
-    let (session, config) = (SessionId("now".into()), Config::default());
-    let tell = |path: &str| {
-        let moment = Moment::File { path: path.into() };
-        moment::tell(&history.database, &asked(&session, &config), &moment).unwrap().text
-    };
-    assert!(tell("/home/dev/harbor/Makefile").contains("One target builds everything"));
-    // Another worktree of the same repository.
-    assert!(tell("/home/dev/harbor-hotfix/Makefile").contains("One target builds everything"));
-    let manual = tell("/home/dev/harbor/docs/Makefile");
-    assert!(manual.contains("a build of its own") && !manual.contains("One target"), "{manual}");
-}
-
-#[test]
-fn a_failure_brings_the_earlier_fix_of_the_same_failure() {
-    let history = rich();
-    let fixed = history.observe("b", Seen {
-        kind: "bugfix",
-        title: "Parse timestamps with a Z suffix as UTC",
-        summary: "`pytest` failed: ValueError: unconverted data remains: Z; it passed after changing shop/dates.py.",
-        files: &["shop/dates.py"],
-    });
-    history.run(&format!(
-        "UPDATE observations SET facts = json_array('Error signature: ValueError: unconverted data remains: Z') WHERE id = {fixed}"
-    ));
-    let (session, config) = (SessionId("now".into()), Config::default());
-    let tell = |error: &str| {
-        moment::tell(&history.database, &asked(&session, &config), &Moment::Failure { error: error.into() })
-            .unwrap()
-            .text
-    };
-    let error = "Exit code 1\nTraceback (most recent call last):\n  File \"/x/y.py\", line 3\nValueError: unconverted data remains: Z";
-    insta::assert_snapshot!("for_a_failure", tell(error));
-    for other in ["Exit code 1", "", "Exit code 2\nValueError: invalid literal for int() with base 10: 'x'"] {
-        assert_eq!(tell(other), "", "{other}");
-    }
-}
-
-/// Text of any script, with what breaks lines, budgets and queries.
+/// Text of any script, with characters that break lines, budgets and queries.
 fn any_text() -> impl Strategy<Value = String> {
     let pieces = vec![
         "word ",

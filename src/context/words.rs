@@ -1,8 +1,8 @@
-//! Words of a text, as far as a context needs them: to see what two texts have in common.
+//! Words of a text, as far as a context needs them: to compare two texts.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Words that say nothing about what a text is about, in order.
+/// Words without a topic, sorted.
 #[rustfmt::skip]
 const EMPTY: [&str; 119] = [
     "about", "add", "added", "after", "again", "all", "also", "and", "any", "are", "avec", "been",
@@ -17,7 +17,7 @@ const EMPTY: [&str; 119] = [
     "with", "would", "you", "your",
 ];
 
-/// The words that tell something, lower case. Scripts without blanks are taken by pairs of characters.
+/// The words with a topic, in lower case. Scripts without blanks are taken by pairs of characters.
 pub fn telling(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     each_telling(text, |word| found.push(word.to_owned()));
@@ -71,17 +71,28 @@ impl WordSet {
         Self(hashes)
     }
 
-    /// How many there are.
+    /// The same by their stems.
+    #[cfg(feature = "service")]
+    pub fn stemmed(texts: &[&str]) -> Self {
+        let mut hashes = Vec::new();
+        let mut note = |word: &str| hashes.push(xxh3_64(crate::text::without_ending(word).as_bytes()));
+        texts.iter().for_each(|text| each_telling(text, &mut note));
+        hashes.sort_unstable();
+        hashes.dedup();
+        Self(hashes)
+    }
+
+    /// Number of words.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a word, in lower case, is among them.
+    /// True if a word, in lower case, is among them.
     pub fn has(&self, word: &str) -> bool {
         self.0.binary_search(&xxh3_64(word.as_bytes())).is_ok()
     }
@@ -97,6 +108,16 @@ impl WordSet {
         common
     }
 
+    /// True if nearly all of these words are in the other set.
+    pub fn is_within(&self, other: &Self) -> bool {
+        !self.is_empty() && self.in_common(other) * 10 >= self.len() * 9
+    }
+
+    /// True if most of these words are in the other set.
+    pub fn is_mostly_in(&self, other: &Self) -> bool {
+        !self.is_empty() && self.in_common(other) * 3 >= self.len() * 2
+    }
+
     /// The share of both sets' words that they have in common.
     pub fn alike(&self, other: &Self) -> f64 {
         let common = self.in_common(other);
@@ -105,8 +126,16 @@ impl WordSet {
     }
 }
 
-/// What was said so far, so that nothing is said twice.
-#[derive(Debug, Default)]
+/// True if two texts say the same: the shorter one's words are nearly all in the other, which has few more.
+pub fn near(one: &str, other: &str) -> bool {
+    let (one, other) = (WordSet::of(&[one]), WordSet::of(&[other]));
+    let (short, long) = if one.len() <= other.len() { (&one, &other) } else { (&other, &one) };
+    let common = short.in_common(long);
+    !short.is_empty() && common * 10 >= short.len() * 8 && long.len() <= short.len() + 3
+}
+
+/// The lines so far, so that nothing is repeated.
+#[derive(Debug, Clone, Default)]
 pub struct Said(Vec<WordSet>);
 
 /// A text of so few words is not taken for another one's repetition.
@@ -118,7 +147,7 @@ impl Said {
         self.0.push(WordSet::of(&[text]));
     }
 
-    /// Whether a text adds next to nothing to what was said.
+    /// True if a text adds next to nothing to the earlier ones.
     pub fn has(&self, words: &WordSet) -> bool {
         self.0.iter().any(|said| {
             let is_part = words.len() > FEW_WORDS && words.len() <= said.len();

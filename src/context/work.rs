@@ -1,7 +1,7 @@
 //! The layer `observations`: the past work that matters most where the project stands now.
 //!
-//! Candidates come from three sides: the newest, those about files at hand, and those that a search finds, where there is
-//! one. What a search thinks of them, their age, their files, their type and their branch decide together.
+//! Candidates come from three sources: the newest, those about changed files, and search hits, where there is a search. Search
+//! score, age, files, type and branch rank them together.
 
 use std::collections::HashMap;
 
@@ -9,6 +9,7 @@ use rusqlite::Connection;
 
 use super::line::one_line;
 use super::page::Line;
+use super::say::{Telling, gives_reason};
 use super::situation::{Question, is_topic};
 use super::words::{Said, WordSet};
 use super::{Request, age};
@@ -17,45 +18,50 @@ use crate::project::is_same_file;
 use crate::store::StoreError;
 use crate::store::context::{self as table, Memory, Part};
 
-/// How many are looked at, from each side.
+/// Candidates read from each source.
 const NEWEST: u32 = 120;
-const LATEST_SESSIONS: u32 = 40;
 const FILES_ASKED: usize = 4;
 const FOR_EACH_FILE: u32 = 8;
 
-/// What each side counts for.
+/// The weight of each signal.
 const RELEVANCE: f64 = 1.0;
 const RECENCY: f64 = 0.6;
 const FILES: f64 = 0.6;
 const TYPE: f64 = 0.4;
 const BRANCH: f64 = 0.4;
+const REASON: f64 = 0.3;
 /// The age at which recency counts for half.
 const HALF_DAYS: f64 = 4.0;
 
-/// So many are told with their summaries; the others by their titles.
-const TOLD_IN_FULL: usize = 10;
-/// What counts for less than this share of the best is not worth its tokens.
-const LEAST_SHARE: f64 = 0.2;
+/// A candidate that scores less than this share of the best is not worth its tokens.
+const LEAST_SHARE: f64 = 0.4;
+/// Most notes at the start, and most with those about changed files or of this branch. The prompt brings the ones that it needs.
+const MOST_NOTES: usize = 4;
+const MOST_CLOSE: usize = 6;
 /// Words in common from which on two observations are taken for one.
 pub const ALIKE: f64 = 0.75;
-const TITLE: usize = 150;
-const SUMMARY: usize = 260;
+/// Files that a line names.
+const MOST_NAMED: usize = 4;
 
 const DAY: f64 = 24.0 * 60.0 * 60_000.0;
 
-/// A candidate and what it counts for.
+/// A candidate and its score.
 struct Candidate {
     memory: Memory,
     score: f64,
+    /// True if it is about changed files or of this branch.
+    is_close: bool,
+    /// The reason for its choice.
+    why: String,
 }
 
 /// The newest, which are read while git looks around.
 pub fn newest(database: &Connection, request: &Request<'_>) -> Result<Vec<Memory>, StoreError> {
-    let ids = table::newest_observations(database, request.project_path, LATEST_SESSIONS, NEWEST)?;
-    table::memories(database, request.project_path, &ids)
+    let ids = table::newest_observations(database, request.project, NEWEST)?;
+    table::memories(database, request.project, &ids)
 }
 
-/// One line for each observation, the best first, without what was said already.
+/// One line for each observation, the best first, without repetitions of earlier lines.
 pub fn lines(
     database: &Connection,
     request: &Request<'_>,
@@ -72,23 +78,27 @@ pub fn lines(
     let topic = request.situation.branch.as_deref().filter(|branch| is_topic(branch));
     let mut candidates: Vec<Candidate> = newest
         .into_iter()
-        .chain(table::memories(database, request.project_path, &ids)?)
+        .chain(table::memories(database, request.project, &ids)?)
         .map(|memory| {
             let relevance = match found.is_empty() {
                 true => words_in_common(&memory, question),
                 false => found.get(&memory.id).copied().unwrap_or(0.0),
             };
             let score = score(&memory, relevance, topic, request.now, question);
-            Candidate { memory, score }
+            let why = why(&memory, relevance, topic, score, question);
+            let is_of_branch = topic.is_some() && memory.branch.as_deref() == topic;
+            let is_close = is_of_branch || files_in_common(&memory, &question.files) > 0.0;
+            Candidate { memory, score, is_close, why }
         })
         .collect();
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.memory.id.cmp(&a.memory.id)));
     let least = candidates.first().map_or(0.0, |best| best.score * LEAST_SHARE);
-    candidates.retain(|candidate| candidate.score >= least);
-    Ok(told(candidates, said, request.now))
+    candidates.retain(|candidate| candidate.is_close || candidate.score >= least);
+    let roots = [request.root.to_owned(), request.project_path.to_owned()];
+    Ok(told(candidates, said, request.now, roots))
 }
 
-/// What a search finds, from 0 to 1. A search that fails is like none.
+/// Search hits with their scores, from 0 to 1. A search that fails is like none.
 fn found(request: &Request<'_>, question: &Question) -> HashMap<i64, f64> {
     let Some(recall) = request.recall.filter(|_| !question.words.is_empty()) else { return HashMap::new() };
     let hits = recall(question).unwrap_or_default();
@@ -107,7 +117,7 @@ fn words_in_common(memory: &Memory, question: &Question) -> f64 {
     (known as f64 / wanted).min(1.0)
 }
 
-/// Observations about the files at hand. An index that cannot be read is like none: the newest are still there.
+/// Observations about the changed files. An index that cannot be read is like none: the newest are still there.
 fn about_files(database: &Connection, request: &Request<'_>, question: &Question) -> Vec<i64> {
     let files = question.files.iter().take(FILES_ASKED);
     let about = |file: &String| {
@@ -131,9 +141,27 @@ fn score(memory: &Memory, relevance: f64, topic: Option<&str>, now: Millis, ques
         + FILES * files_in_common(memory, &question.files)
         + TYPE * weight_of_type(&memory.kind)
         + BRANCH * f64::from(u8::from(is_of_branch))
+        + REASON * f64::from(u8::from(gives_reason(&memory.summary)))
 }
 
-/// From 0 to 1; a file that was changed tells more than one that was read.
+fn why(memory: &Memory, relevance: f64, topic: Option<&str>, score: f64, question: &Question) -> String {
+    let mut why = Vec::new();
+    if relevance > 0.0 {
+        why.push(format!("words in common with the last work ({relevance:.2})"));
+    }
+    if files_in_common(memory, &question.files) > 0.0 {
+        why.push("files that are being changed".to_owned());
+    }
+    if topic.is_some() && memory.branch.as_deref() == topic {
+        why.push("this branch".to_owned());
+    }
+    if why.is_empty() {
+        why.push("recent".to_owned());
+    }
+    format!("{}; score {score:.2}", why.join(", "))
+}
+
+/// From 0 to 1; a changed file counts more than one that was read.
 fn files_in_common(memory: &Memory, files: &[String]) -> f64 {
     let count = |known: &[String]| {
         known.iter().filter(|known| files.iter().any(|file| is_same_file(known, file))).count() as f64
@@ -144,7 +172,7 @@ fn files_in_common(memory: &Memory, files: &[String]) -> f64 {
     ((count(&memory.files_modified) + 0.4 * count(&memory.files_read)) / 2.0).min(1.0)
 }
 
-/// What was decided and what went wrong is needed again; what was merely changed can be seen in the code.
+/// Decisions and defects are needed again; a mere change can be seen in the code.
 pub fn weight_of_type(kind: &str) -> f64 {
     match kind {
         "decision" => 1.0,
@@ -155,42 +183,66 @@ pub fn weight_of_type(kind: &str) -> f64 {
     }
 }
 
-/// Of several that say nearly the same the best is told. Lines are made as they are asked for: most have no room.
-fn told(candidates: Vec<Candidate>, said: Said, now: Millis) -> impl Iterator<Item = Line> {
+/// The lines of the candidates, the best of near-duplicates only. Lines are made lazily: most have no room.
+fn told(
+    candidates: Vec<Candidate>,
+    said: Said,
+    now: Millis,
+    roots: [String; 2],
+) -> impl Iterator<Item = Line> {
     let mut kept: Vec<WordSet> = Vec::new();
-    candidates.into_iter().filter_map(move |Candidate { memory, .. }| {
-        if memory.title.is_empty() && memory.summary.is_empty() {
+    candidates.into_iter().filter_map(move |Candidate { memory, why, is_close, .. }| {
+        if kept.len() >= if is_close { MOST_CLOSE } else { MOST_NOTES } {
             return None;
         }
         let words = WordSet::of(&[&memory.title, &memory.summary]);
         if said.has(&words) || kept.iter().any(|other| words.alike(other) > ALIKE) {
             return None;
         }
+        let roots = [roots[0].as_str(), roots[1].as_str()];
+        let telling = Telling::of(&memory, &said, &roots);
+        // A title alone that a session's line has already.
+        if telling.statements.is_empty()
+            && (telling.title.is_empty() || said.has(&WordSet::of(&[&telling.title])))
+        {
+            return None;
+        }
         kept.push(words);
-        Some(line(&memory, kept.len() <= TOLD_IN_FULL, now))
+        Some(line(&memory, &telling, "", now).because(why))
     })
 }
 
-/// An observation as one line: its id, what it is, how old, what it says.
-pub fn line(memory: &Memory, is_in_full: bool, now: Millis) -> Line {
-    let title = one_line(&memory.title, TITLE);
-    let summary = one_line(&memory.summary, SUMMARY);
-    let said = match (title.is_empty(), summary.is_empty()) {
-        (true, _) => summary,
-        (false, true) => title,
-        (false, false) if !is_in_full || adds_little(&title, &summary) => title,
-        (false, false) => format!("{}. {summary}", title.trim_end_matches(['.', '…', ' '])),
-    };
-    let age = age::ago(memory.created_at, now);
+/// A memory as one line: its id, type and age, its statements, and the files that it changed.
+pub fn line(memory: &Memory, telling: &Telling, lead: &str, now: Millis) -> Line {
+    let words = format!("{lead}{}{}", telling.text(), files_of(memory, telling));
+    let reference = reference(memory.id);
     Line {
-        text: format!("#{} {}, {age}: {said}", memory.id, memory.kind),
+        text: format!("{reference} {}, {}: {words}", memory.kind, age::roughly(memory.created_at, now)),
+        lasting: format!("{reference}: {words}"),
         shows: Some(memory.id),
-        group: None,
+        ..Line::default()
     }
 }
 
-fn adds_little(title: &str, summary: &str) -> bool {
-    summary.trim_end_matches(['.', ' ']) == title.trim_end_matches(['.', ' '])
+/// `#12` for an observation, `S12` for a summary.
+fn reference(id: i64) -> String {
+    if id < 0 { format!("S{}", -id) } else { format!("#{id}") }
+}
+
+/// The names of the files that a memory changed and its words do not name.
+fn files_of(memory: &Memory, telling: &Telling) -> String {
+    let text = telling.text();
+    let name = |path: &String| one_line(path.rsplit('/').next().unwrap_or(path), 60);
+    let mut names: Vec<String> = memory.files_modified.iter().map(name).collect();
+    names.retain(|name| !name.is_empty() && !text.contains(name.as_str()));
+    names.dedup();
+    let rest = names.len().saturating_sub(MOST_NAMED);
+    names.truncate(MOST_NAMED);
+    match (names.is_empty(), rest) {
+        (true, _) => String::new(),
+        (false, 0) => format!(" ({})", names.join(", ")),
+        (false, rest) => format!(" ({} and {rest} more)", names.join(", ")),
+    }
 }
 
 #[cfg(test)]

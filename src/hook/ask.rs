@@ -14,22 +14,27 @@ use serde::Deserialize;
 /// A larger answer is not one.
 const MOST_BYTES: usize = 1 << 20;
 
+/// The worker's answer.
 #[derive(Deserialize)]
-struct Answer {
-    context: String,
+pub struct Answer {
+    /// The text for the model; may be empty.
+    pub context: String,
+    /// The entry of the event log, to be written once the text was printed.
+    #[serde(default)]
+    pub log: serde_json::Value,
 }
 
-/// The context that the worker gives at a route for these parameters, if it does so in time.
+/// The worker's answer at a route for these parameters, if it comes in time.
 pub fn context(
     socket: &Path,
     route: &str,
     parameters: &[(&str, &str)],
     patience: Duration,
-) -> Option<String> {
+) -> Option<Answer> {
     let deadline = Instant::now().checked_add(patience)?;
     let mut stream = connect(socket, deadline).ok()?;
     let body = get(&mut stream, &target(route, parameters), deadline).ok()?;
-    serde_json::from_slice::<Answer>(&body).ok().map(|answer| answer.context)
+    serde_json::from_slice(&body).ok()
 }
 
 /// A connection; the standard library's own would wait without end for a place in a full backlog.
@@ -41,7 +46,7 @@ fn connect(path: &Path, deadline: Instant) -> io::Result<UnixStream> {
     Ok(UnixStream::from(socket))
 }
 
-/// What is left of the time; an error if nothing is.
+/// The rest of the time; an error if nothing is left.
 fn left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }

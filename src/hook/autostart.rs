@@ -1,5 +1,5 @@
 //! Starts the worker where no service manager does. The hook does not wait for it, and leaves it nothing of its own:
-//! whoever holds the hook's output open holds Claude Code up.
+//! a process that holds the hook's output open delays Claude Code.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -59,7 +59,7 @@ fn is_managed(home: &Home) -> bool {
     service.is_some_and(|way| way != "own")
 }
 
-/// `claude-mem` lies beside the hook.
+/// `claude-mem` is in the hook's directory.
 fn program() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?.with_file_name("claude-mem");
     program.exists().then_some(program)

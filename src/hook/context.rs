@@ -6,17 +6,19 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::ask;
+use super::ask::{self, Answer};
+use super::history;
+use super::notice::Start;
 use crate::config::{Config, Environment};
 use crate::context::{self, Hint, Request, Situation};
 use crate::model::{Event, EventBody, Millis, SessionStamp};
 use crate::paths::Home;
 use crate::project::Project;
-use crate::store;
 use crate::store::log::{LogEntry, log};
+use crate::store::{self, projects};
 use crate::wire::{HookOutput, HookSpecificOutput, MAX_CONTEXT_UNITS};
 
-/// Prints the context for the session that `event` starts, and what the user is to be told; nothing if there is neither.
+/// Prints the context for the session that `event` starts, and a message for the user; nothing if there is neither.
 /// `database` is there if the event went into it.
 pub fn print(
     home: &Home,
@@ -26,12 +28,49 @@ pub fn print(
     database: Option<Connection>,
     mut output: impl Write,
 ) -> io::Result<()> {
-    let notice = database.as_ref().and_then(|database| store::take_notice(database).ok().flatten());
-    let context = context_for(home, config, environment, event, database).unwrap_or_default();
-    write_answer(&mut output, "SessionStart", &context, notice.as_deref())
+    let start = Start { home, config, environment, event };
+    let notice = database
+        .as_ref()
+        .and_then(|database| start.needed(database).or_else(|| history::offer(database, environment, event)));
+    let began = Instant::now();
+    let database = database.or_else(|| store::open_to_read(home, config.hook.busy_ms).ok());
+    let answer = context_for(home, config, environment, event, database.as_ref());
+    let context = answer.as_ref().map(|answer| answer.context.as_str()).unwrap_or_default();
+    let notice = notice.or_else(|| start.always(database.as_ref()?, answer.as_ref()));
+    write_answer(&mut output, "SessionStart", context, notice.as_deref())?;
+    if let (Some(answer), Some(session), Some(database)) = (answer, &event.session, database) {
+        note_shown(&database, "context", session, answer, began.elapsed(), event.at);
+    }
+    Ok(())
 }
 
-/// Writes what the client shall give to the model, and tell the user; nothing if there is neither.
+/// Longest wait for the database before the printed memories are not logged.
+const NOTE_PATIENCE: Duration = Duration::from_millis(30);
+
+/// Logs the memories that a session was really shown. Best effort: at worst it is shown again.
+pub fn note_shown(
+    database: &Connection,
+    event_type: &'static str,
+    session: &SessionStamp,
+    answer: Answer,
+    took: Duration,
+    now: Millis,
+) {
+    if answer.context.is_empty() || answer.log.is_null() {
+        return;
+    }
+    let entry = LogEntry {
+        event_type,
+        session: Some(session.id.clone()),
+        data: answer.log,
+        duration_ms: Some(took.as_secs_f64() * 1000.0),
+        ..LogEntry::default()
+    };
+    let _ = database.busy_timeout(NOTE_PATIENCE);
+    let _ = log(database, &entry, now);
+}
+
+/// Writes the text for the model and the message for the user; nothing if there is neither.
 pub fn write_answer(
     output: &mut impl Write,
     hook_event_name: &str,
@@ -57,8 +96,8 @@ fn context_for(
     config: &Config,
     environment: &Environment,
     event: &Event,
-    database: Option<Connection>,
-) -> Option<String> {
+    database: Option<&Connection>,
+) -> Option<Answer> {
     let (Some(session), EventBody::Start { source }) = (&event.session, &event.body) else { return None };
     let source = source.as_deref();
     let place = Project::of(Path::new(&session.cwd), &config.capture);
@@ -74,11 +113,8 @@ fn context_for(
         ("source", source.unwrap_or_default()),
     ];
     let patience = Duration::from_millis(config.context.worker_timeout_ms);
-    if let Some(text) = ask::context(&home.socket(), "/api/context", &parameters, patience) {
-        return Some(text);
-    }
-    let database = database.or_else(|| store::open_to_read(home, config.hook.busy_ms).ok())?;
-    Some(build(home, config, &database, session, &place.root, source, event.at))
+    ask::context(&home.socket(), "/api/context", &parameters, patience)
+        .or_else(|| Some(build(home, config, database?, session, &place, source, event.at)))
 }
 
 /// Builds the context here: by the same rules, without a search and without git.
@@ -87,40 +123,33 @@ fn build(
     config: &Config,
     database: &Connection,
     session: &SessionStamp,
-    root: &Path,
+    place: &Project,
     source: Option<&str>,
     now: Millis,
-) -> String {
+) -> Answer {
     let budget = usize::try_from(config.context.budget).unwrap_or(usize::MAX);
-    let began = Instant::now();
+    // A project without a name has no memory that could be shown.
+    let project = projects::name_of(database, place).unwrap_or_default();
     let built = context::build(
         database,
         &Request {
-            project: &session.project,
+            project: &project,
             project_path: &session.project_path,
-            root: &root.to_string_lossy(),
+            root: &place.root.to_string_lossy(),
             session_id: session.id.as_str(),
             source,
             situation: Situation { branch: session.branch.clone(), ..Situation::default() },
             repository: None,
             prepare: None,
             recall: None,
+            client_memory: &[],
             hint: Hint::of(home),
             now,
             budget,
         },
     );
-    let entry = LogEntry {
-        event_type: "context",
-        session: Some(session.id.clone()),
-        data: built.log_data(budget, "hook", source),
-        duration_ms: Some(began.elapsed().as_secs_f64() * 1000.0),
-        ..LogEntry::default()
-    };
-    // Best effort: nobody waits for a log.
-    let _ = database.busy_timeout(Duration::ZERO);
-    let _ = log(database, &entry, now);
-    built.text
+    let log = built.log_data(budget, "hook", source);
+    Answer { context: built.text, log }
 }
 
 /// A source that we do not know is a new way to start, and wants its context like any other.

@@ -82,15 +82,19 @@ fn is_excluded(project: Option<&Project>, config: &Config, environment: &Environ
 }
 
 fn stamp(id: String, cwd: Option<&str>, project: Option<Project>) -> SessionStamp {
-    let (name, path, branch) = match project {
-        Some(project) => (project.name, project.path.to_string_lossy().into_owned(), project.branch),
-        None => Default::default(),
-    };
-    let cwd = cwd.unwrap_or_default().to_owned();
-    SessionStamp { id: SessionId(id), project: name, project_path: path, cwd, branch }
+    let Project { key, name, is_alias, path, branch, .. } = project.unwrap_or_default();
+    SessionStamp {
+        id: SessionId(id),
+        project_key: key,
+        project: name,
+        is_alias,
+        project_path: path.to_string_lossy().into_owned(),
+        cwd: cwd.unwrap_or_default().to_owned(),
+        branch,
+    }
 }
 
-/// What an event is made of.
+/// The parts of an event.
 struct Make<'a> {
     verb: Verb,
     input: &'a Input,
@@ -105,15 +109,16 @@ impl Make<'_> {
                 EventKey::Exact(format!("tool:{}:{tool_use_id}", session.id))
             }
             (Verb::New, _, Some(prompt_id)) => {
-                // Two prompts typed during one turn share the id; their text tells them apart.
+                // Prompts typed during one turn share the id. Their text distinguishes them, or else their time: the user may
+                // say the same twice.
                 let hash = hash(self.verb, self.wire.prompt.as_deref().unwrap_or_default().as_bytes());
-                EventKey::Exact(format!("prompt:{}:{prompt_id}:{hash:032x}", session.id))
+                EventKey::Near(format!("prompt:{}:{prompt_id}:{hash:032x}", session.id))
             }
             _ => EventKey::Near(format!("event:{}:{:032x}", session.id, hash(self.verb, &self.input.bytes))),
         }
     }
 
-    /// What happened; nothing yet, if a file is only about to be changed.
+    /// The event's body; none if a file is only about to be changed.
     fn body(&self) -> Option<EventBody> {
         match self.verb {
             Verb::Context => Some(EventBody::Start { source: self.wire.source.clone() }),
@@ -157,7 +162,7 @@ impl Make<'_> {
         }
     }
 
-    /// What a summary needs to know about the turn. Older clients do not send the last message: then the worker reads
+    /// The facts about the turn that a summary needs. Older clients do not send the last message: then the worker reads
     /// it from the transcript.
     fn turn(&self) -> Payload {
         let wire = self.wire;

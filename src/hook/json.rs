@@ -2,14 +2,14 @@
 
 use memchr::memchr2;
 
-/// What stands at a place in a JSON text.
+/// A token of a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token<'a> {
     /// A string with its quotes; `is_key` if a colon follows.
     String {
         /// The text, quotes and escapes included.
         raw: &'a str,
-        /// Whether it names a member.
+        /// True if it names a member.
         is_key: bool,
     },
     /// A number, true, false or null.
@@ -89,7 +89,7 @@ pub fn cut_after(content: &str, limit: usize) -> usize {
     unit_ends(content).find(|end| *end >= limit).unwrap_or(content.len())
 }
 
-/// Where the units of an escaped text end: each is a character or a whole escape, and a surrogate pair is one.
+/// The ends of the units of an escaped text: each is a character or a whole escape, and a surrogate pair is one.
 fn unit_ends(content: &str) -> impl Iterator<Item = usize> + '_ {
     let bytes = content.as_bytes();
     let mut at = 0;

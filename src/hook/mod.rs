@@ -8,8 +8,10 @@ mod ask;
 mod autostart;
 mod context;
 mod event;
+mod history;
 mod json;
 mod moment;
+mod notice;
 mod nudge;
 mod payload;
 
@@ -24,10 +26,10 @@ pub use autostart::LAUNCH;
 use crate::config::{Config, Environment, Problem, Synchronous};
 use crate::model::{Event, Millis};
 use crate::paths::Home;
-use crate::spool;
 use crate::store::{self, Recorded, StoreError, limits};
+use crate::{disk, spool};
 
-/// What the shim was asked to do.
+/// The shim's verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     /// A session starts: record it, print the context.
@@ -36,7 +38,7 @@ pub enum Verb {
     New,
     /// A tool was used.
     Save,
-    /// A file is about to be changed: print what is known about it. Records nothing.
+    /// A file is about to be changed: print memories of it. Records nothing.
     File,
     /// A turn ended.
     Summary,
@@ -65,7 +67,7 @@ impl Verb {
 /// More input than this is not a hook's payload; the rest is read and let go.
 const MAX_INPUT_BYTES: u64 = 256 << 20;
 
-/// Why an event is in neither the database nor the spool.
+/// The reason why an event is in neither the database nor the spool.
 #[derive(Debug, thiserror::Error)]
 #[error("{store}; the spool: {spool}")]
 struct Lost {
@@ -73,12 +75,12 @@ struct Lost {
     spool: io::Error,
 }
 
-/// Where an event is, if not in the database. No failure: the worker takes it in from there.
+/// The place of an event that is not in the database. No failure: the worker takes it in from there.
 #[derive(Debug, thiserror::Error)]
 #[error("in the spool, because: {0}")]
 struct Spooled(StoreError);
 
-/// Does what `verb` says with the payload from `input`, and prints to `output` what Claude Code shall see. What it
+/// Runs `verb` with the payload from `input`, and prints the answer for Claude Code to `output`. What it
 /// returns is for a debugging person only.
 pub fn run(
     verb: Verb,
@@ -94,12 +96,20 @@ pub fn run(
     let now = now();
     let payload = read_bounded(input)?;
     let home = match Home::locate(environment.mem_home.clone(), environment.user_home.clone()) {
-        Ok(home) => home,
+        Ok(home) => home.on(environment.file_system),
         Err(error) => {
             spool::count_dropped(None, environment, now, &error.to_string());
             return Err(error.into());
         }
     };
+    if let Err(error) = home.check_local() {
+        // Nothing is recorded here, and the user has to know that in every session.
+        if verb == Verb::Context {
+            let message = format!("claude-mem: nothing is remembered: {error}");
+            context::write_answer(&mut output, "SessionStart", "", Some(&message))?;
+        }
+        return Err(error.into());
+    }
     let (mut config, problems) = Config::load_forgiving(&home.config(), environment);
     spare_the_disk(&home, &mut config);
     let asker = moment::Asker { home: &home, config: &config, environment };
@@ -122,7 +132,7 @@ pub fn run(
         // Another hook set was faster, and has said what there is to say.
         _ if kept.is_known => {}
         Verb::Context => context::print(&home, &config, environment, &event, kept.database, output)?,
-        Verb::New | Verb::Save if is_served => asker.after(&event, &payload, &mut output)?,
+        Verb::New | Verb::Save if is_served => asker.after(&event, &payload, kept.database, &mut output)?,
         _ => {}
     }
     if !is_served && config.worker.autostart {
@@ -131,14 +141,14 @@ pub fn run(
     outcome
 }
 
-/// While the database is too large, only the beginning of an event is kept.
+/// While the database is too large or the disk nearly full, only the beginning of an event is kept.
 pub fn spare_the_disk(home: &Home, config: &mut Config) {
-    if limits::is_over(home, config.retention.max_mb) {
+    if limits::is_over(home, config.retention.max_mb) || limits::is_disk_low(home) {
         config.hook.max_payload_bytes = config.hook.max_payload_bytes.min(limits::KEPT_OF_AN_EVENT);
     }
 }
 
-/// The event that a payload makes, for whoever takes payloads in by another way than a hook's stdin. None if the user does
+/// The event that a payload makes, for payloads that arrive by another way than a hook's stdin. None if the user does
 /// not want it recorded.
 pub fn accept(
     verb: Verb,
@@ -151,19 +161,25 @@ pub fn accept(
     event::accept(verb, &Input { bytes: payload, raw_bytes }, now, config, environment)
 }
 
-/// Tells the worker to look at the queue, if there is one.
+/// Nudges the worker to look at the queue, if there is one.
 pub fn nudge(home: &Home) {
     nudge::send(home);
+}
+
+/// The same; false if there is no worker.
+#[cfg(feature = "service")]
+pub fn is_nudged(home: &Home) -> bool {
+    nudge::send(home)
 }
 
 /// An event that is safe.
 #[derive(Default)]
 struct Kept {
-    /// Where it went, unless that is the spool.
+    /// Its place, unless that is the spool.
     database: Option<Connection>,
-    /// Whether it was there before.
+    /// True if it was there before.
     is_known: bool,
-    /// Why it is in the spool.
+    /// The reason why it is in the spool.
     spooled: Option<Spooled>,
 }
 
@@ -179,6 +195,12 @@ fn keep(
         if config.hook.synchronous == Synchronous::Full {
             store::sync_every_commit(&database)?;
         }
+        // The client also ends sessions that never began: `claude mcp list` does. What waits in the spool may be their beginning.
+        if store::ends_nothing(&database, event)?
+            && spool::waiting(home).is_ok_and(|waiting| waiting.is_empty())
+        {
+            return Ok(Kept { database: Some(database), is_known: true, spooled: None });
+        }
         let is_known = store::record(&mut database, event)? == Recorded::Duplicate;
         note_problems(&database, problems, event.at);
         Ok(Kept { database: Some(database), is_known, spooled: None })
@@ -187,7 +209,8 @@ fn keep(
         Ok(kept) => return Ok(kept),
         Err(error) => error,
     };
-    let spooled = home.prepare().map_err(io::Error::other).and_then(|()| spool::write(home, event));
+    let write = || home.prepare().map_err(io::Error::other).and_then(|()| spool::write(home, event));
+    let spooled = write().or_else(|error| if disk::release_ballast(home) { write() } else { Err(error) });
     match spooled {
         Ok(()) => Ok(Kept { spooled: Some(Spooled(store)), ..Kept::default() }),
         Err(spool) => {
@@ -213,7 +236,7 @@ fn read_bounded(mut input: impl Read) -> io::Result<Input> {
     Ok(Input { bytes, raw_bytes: read + beyond })
 }
 
-/// What came in on stdin.
+/// The input from stdin.
 struct Input {
     bytes: Vec<u8>,
     raw_bytes: u64,

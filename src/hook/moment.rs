@@ -1,21 +1,25 @@
-//! What a session is told after its start: asks the worker, with little patience, and prints what it says. Without a worker
+//! Memories after a session's start: asks the worker, with a short timeout, and prints the answer. Without a worker
 //! nothing is said.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
+use rusqlite::Connection;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::context::write_answer;
+use super::context::{note_shown, write_answer};
 use super::{Input, ask, event};
 use crate::config::{Config, Environment};
 use crate::model::{Event, EventBody, SessionStamp};
 use crate::paths::Home;
 use crate::project::Project;
+use crate::store;
 use crate::wire::{HookInput, text_of};
 
-/// Who asks, and by which settings.
+/// The data directory, settings and environment of a request.
 pub struct Asker<'a> {
     pub home: &'a Home,
     pub config: &'a Config,
@@ -25,13 +29,59 @@ pub struct Asker<'a> {
 /// A text that is asked about need not be longer, from its beginning and from its end.
 const HALF_BYTES: usize = 2_000;
 
-/// What is to be changed, by any of the client's tools.
-#[derive(Deserialize)]
+/// Of the lines that an edit adds, and of those that it removes, no more than this is sent.
+const LINES_BYTES: usize = 6_000;
+
+/// An edit, by any of the client's tools.
+#[derive(Deserialize, Default)]
 struct Target<'a> {
     #[serde(borrow)]
     file_path: Option<&'a RawValue>,
     #[serde(borrow)]
     notebook_path: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    edits: Vec<Change<'a>>,
+}
+
+/// One replacement of text; most tools make a single one, and say so at the top.
+#[derive(Deserialize, Default)]
+struct Change<'a> {
+    #[serde(borrow)]
+    old_string: Option<&'a RawValue>,
+    #[serde(borrow)]
+    new_string: Option<&'a RawValue>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+impl Change<'_> {
+    /// The lines that all of them add and those that they remove, without the ones that they keep.
+    fn lines(changes: &[Self]) -> (String, String) {
+        let (mut old, mut new) = (String::new(), String::new());
+        for change in changes {
+            for (text, field) in
+                [(&mut old, change.old_string), (&mut new, change.new_string.or(change.content))]
+            {
+                text.push_str(&field.and_then(text_of).unwrap_or_default());
+                text.push('\n');
+            }
+        }
+        (lines_without(&new, &old), lines_without(&old, &new))
+    }
+}
+
+/// The lines of a text that another one has not, bounded.
+fn lines_without(text: &str, other: &str) -> String {
+    let known: HashSet<&str> = other.lines().map(str::trim).collect();
+    let mut lines = String::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !known.contains(line)) {
+        if lines.len() + line.len() > LINES_BYTES {
+            break;
+        }
+        lines.push_str(line);
+        lines.push('\n');
+    }
+    lines
 }
 
 /// The part of a stored payload that says why a tool failed.
@@ -42,7 +92,7 @@ struct Failed<'a> {
 }
 
 impl Asker<'_> {
-    /// Prints what is known about the file that is about to be changed.
+    /// Prints memories of the file that is about to be changed.
     pub fn before_change(&self, input: &Input, output: &mut impl Write) -> io::Result<()> {
         if !self.config.context.per_file {
             return Ok(());
@@ -50,36 +100,57 @@ impl Asker<'_> {
         let text = event::text_of(&input.bytes);
         let (wire, outcome) = HookInput::parse(&text);
         let session = event::session_of(&wire, self.config, self.environment).flatten();
-        let target = wire.tool_input.and_then(|input| serde_json::from_str::<Target<'_>>(input.get()).ok());
-        let path = target.and_then(|target| target.file_path.or(target.notebook_path)).and_then(text_of);
+        let given = wire.tool_input.map(RawValue::get).unwrap_or_default();
+        let target = serde_json::from_str::<Target<'_>>(given).ok();
+        let path =
+            target.as_ref().and_then(|target| target.file_path.or(target.notebook_path)).and_then(text_of);
         match (outcome, session, path) {
             (Ok(()), Some(session), Some(path)) => {
-                self.tell(&session, "PreToolUse", ("/api/context/file", &path), output)
+                let mut changes = target.map(|target| target.edits).unwrap_or_default();
+                changes.extend(serde_json::from_str::<Change<'_>>(given));
+                let (added, removed) = Change::lines(&changes);
+                let root = Project::of(session.cwd.as_ref(), &self.config.capture).root;
+                let within = Path::new(&path).strip_prefix(&root).ok().and_then(Path::to_str);
+                let question = [("text", within.unwrap_or(&path)), ("added", &added), ("removed", &removed)];
+                let told =
+                    Told { route: "/api/context/file", hook_event: "PreToolUse", log_event: "context_file" };
+                self.tell(&session, &told, &question, None, output)
             }
             _ => Ok(()),
         }
     }
 
-    /// Prints what is known about a prompt, or about the failure of a tool.
-    pub fn after(&self, event: &Event, input: &Input, output: &mut impl Write) -> io::Result<()> {
+    /// Prints memories for a prompt, or for the failure of a tool. `database` is there if the event went into it.
+    pub fn after(
+        &self,
+        event: &Event,
+        input: &Input,
+        database: Option<Connection>,
+        output: &mut impl Write,
+    ) -> io::Result<()> {
         let settings = &self.config.context;
         match (&event.session, &event.body) {
             (Some(session), EventBody::Prompt { text }) if settings.per_prompt => {
-                let about = shortened(text);
-                self.tell(session, "UserPromptSubmit", ("/api/context/prompt", &about), output)
+                let told = Told {
+                    route: "/api/context/prompt",
+                    hook_event: "UserPromptSubmit",
+                    log_event: "context_prompt",
+                };
+                self.tell(session, &told, &[("text", &shortened(text))], database, output)
             }
             (Some(session), EventBody::Tool(tool)) if settings.on_failure && tool.failed => {
                 let failed = serde_json::from_str::<Failed<'_>>(&tool.payload.json).ok();
                 let error = failed.and_then(|failed| failed.error).and_then(text_of);
-                // The client wants its own name of the event back, and old ones tell of failures under another.
-                match error.filter(|_| is_called(input, "PostToolUseFailure")) {
-                    Some(error) => {
-                        let about = shortened(&error);
-                        let question = ("/api/context/failure", about.as_str());
-                        self.tell(session, "PostToolUseFailure", question, output)
-                    }
-                    None => Ok(()),
-                }
+                // The client wants its own name of the event back, and old ones report failures under another.
+                let Some(error) = error.filter(|_| is_called(input, "PostToolUseFailure")) else {
+                    return Ok(());
+                };
+                let told = Told {
+                    route: "/api/context/failure",
+                    hook_event: "PostToolUseFailure",
+                    log_event: "context_failure",
+                };
+                self.tell(session, &told, &[("text", &shortened(&error))], database, output)
             }
             _ => Ok(()),
         }
@@ -88,8 +159,9 @@ impl Asker<'_> {
     fn tell(
         &self,
         session: &SessionStamp,
-        event_name: &str,
-        (route, about): (&str, &str),
+        told: &Told,
+        question: &[(&str, &str)],
+        database: Option<Connection>,
         output: &mut impl Write,
     ) -> io::Result<()> {
         let settings = &self.config.context;
@@ -98,15 +170,30 @@ impl Asker<'_> {
         if !settings.enabled || place.is_without_context(&settings.exclude_projects, user_home) {
             return Ok(());
         }
-        let parameters = [
-            ("project_path", session.project_path.as_str()),
-            ("session_id", session.id.as_str()),
-            ("text", about),
-        ];
+        let began = Instant::now();
+        let mut parameters =
+            vec![("project_path", session.project_path.as_str()), ("session_id", session.id.as_str())];
+        parameters.extend(question);
         let patience = Duration::from_millis(settings.moment_timeout_ms);
-        let told = ask::context(&self.home.socket(), route, &parameters, patience).unwrap_or_default();
-        write_answer(output, event_name, &told, None)
+        let Some(answer) = ask::context(&self.home.socket(), told.route, &parameters, patience) else {
+            return Ok(());
+        };
+        write_answer(output, told.hook_event, &answer.context, None)?;
+        if !answer.context.is_empty()
+            && let Some(database) =
+                database.or_else(|| store::open_for_hook(self.home, self.config.hook.busy_ms).ok())
+        {
+            note_shown(&database, told.log_event, session, answer, began.elapsed(), super::now());
+        }
+        Ok(())
     }
+}
+
+/// The route of a moment, and its names.
+struct Told {
+    route: &'static str,
+    hook_event: &'static str,
+    log_event: &'static str,
 }
 
 fn is_called(input: &Input, name: &str) -> bool {

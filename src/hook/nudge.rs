@@ -1,4 +1,4 @@
-//! Tells the worker that there is something to do. The row is the truth: a nudge that is lost costs a little time.
+//! Wakes the worker. The row is the truth: a nudge that is lost costs a little time.
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;

@@ -1,4 +1,4 @@
-//! What is kept of a tool's input and response: JSON still, without what is private, without binary, and bounded.
+//! The stored form of a tool's input and response: JSON still, without private text, without binary, and bounded.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -103,7 +103,7 @@ fn clean(json: &str) -> (String, usize) {
     (out, deepest)
 }
 
-/// What shall stand in place of this string (with quotes), if it cannot stay as it is.
+/// The replacement of this string (with quotes), if it cannot stay as it is.
 fn clean_string(raw: &str, key: &str, tags: &mut PrivateTags) -> Option<String> {
     let content = &raw[1..raw.len().saturating_sub(1).max(1)];
     if !tags.is_open()
@@ -111,7 +111,7 @@ fn clean_string(raw: &str, key: &str, tags: &mut PrivateTags) -> Option<String> 
     {
         return Some(quote(&note));
     }
-    // Half surrogate pairs are mended here, once, so that no reader downstream stumbles over them.
+    // Half surrogate pairs are repaired here, once, for all readers downstream.
     let escaped = memmem::find(content.as_bytes(), b"\\u").is_some()
         && (has_escaped_ascii(content.as_bytes()) || has_surrogate(content.as_bytes()));
     if !tags.is_open() && !escaped && !may_hold_tag(content) {

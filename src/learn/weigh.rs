@@ -1,58 +1,52 @@
-//! How what a turn taught relates to what is known: seen again, new, or the opposite of it.
+//! Relates a turn's drafts to the known learnings: seen again, new, or a replacement.
 
-use super::{TOLD_FROM, contradicts, includes, is_same};
+use super::{SHOWN_FROM, contradicts, includes, is_same};
 use crate::model::LearningDraft;
 use crate::store::learnings::{Learning, Standing, Step};
 
-/// What is to become of the drafts. What was forgotten does not come back.
+/// Returns a step for each draft. Forgotten learnings do not come back.
 pub fn weigh(known: &[Learning], drafts: Vec<LearningDraft>) -> Vec<Step> {
     drafts.into_iter().filter_map(|draft| step(known, draft)).collect()
 }
 
-/// The same for what the user writes down, which also brings back what was forgotten.
+/// Returns the step for a learning that the user writes down, which also restores a forgotten one.
 pub fn weigh_by_hand(known: &[Learning], draft: LearningDraft) -> Step {
-    let scoped = |known: &&Learning| known.project.is_none() == draft.everywhere;
-    let same = known.iter().filter(scoped).find(|known| is_same(&known.content, &draft.content));
+    let in_scope = |known: &&Learning| known.project.is_none() == draft.everywhere;
+    let same = known.iter().filter(in_scope).find(|known| is_same(&known.content, &draft.content));
     let seen = same.map(|known| known.id);
-    let supersedes = known
-        .iter()
-        .filter(|known| known.is_active && Some(known.id) != seen && takes_back(&draft, known))
-        .map(|known| known.id)
-        .collect();
-    Step { draft, seen, supersedes }
+    Step { supersedes: superseded(known, &draft, seen), draft, seen }
 }
 
 fn step(known: &[Learning], draft: LearningDraft) -> Option<Step> {
-    let same: Vec<&Learning> = known.iter().filter(|known| is_same(&known.content, &draft.content)).collect();
-    if same.iter().any(|known| known.standing() == Standing::Forgotten) {
+    let same = |known: &&Learning| is_same(&known.content, &draft.content);
+    let part = |known: &&Learning| includes(&known.content, &draft.content);
+    let forgotten = |known: &&Learning| known.standing() == Standing::Forgotten;
+    if known.iter().filter(forgotten).any(|known| same(&known)) {
         return None;
     }
-    let named = draft.confirms.and_then(|id| known.iter().find(|known| known.id == id && known.is_active));
-    let is_active = |known: &&&Learning| known.is_active;
-    let included = || known.iter().find(|known| known.is_active && includes(&known.content, &draft.content));
-    let seen = named
-        .or_else(|| same.iter().find(is_active).copied())
-        .or_else(|| same.first().copied())
-        .or_else(included);
-    // A shorter word for what was forgotten is that as well.
-    let is_forgotten = |known: &Learning| {
-        known.standing() == Standing::Forgotten && includes(&known.content, &draft.content)
-    };
-    if seen.is_none() && known.iter().any(is_forgotten) {
+    let active = || known.iter().filter(|known| known.is_active);
+    let seen = draft
+        .confirms
+        .and_then(|id| active().find(|known| known.id == id))
+        .or_else(|| active().find(same))
+        .or_else(|| known.iter().find(same))
+        .or_else(|| active().find(part));
+    // Part of a forgotten learning is forgotten, too.
+    if seen.is_none() && known.iter().filter(forgotten).any(|known| part(&known)) {
         return None;
     }
     let seen = seen.map(|known| known.id);
-    let supersedes = known
-        .iter()
-        .filter(|known| known.is_active && Some(known.id) != seen && takes_back(&draft, known))
-        .map(|known| known.id)
-        .collect();
-    Some(Step { draft, seen, supersedes })
+    Some(Step { supersedes: superseded(known, &draft, seen), draft, seen })
 }
 
-/// Whether the draft takes the place of a learning of the same scope. What is not sure enough to be told does not.
-fn takes_back(draft: &LearningDraft, known: &Learning) -> bool {
-    let same_scope = draft.everywhere == known.project.is_none();
-    let says_so = draft.replaces == Some(known.id);
-    same_scope && draft.confidence >= TOLD_FROM && (says_so || contradicts(&draft.content, &known.content))
+/// The active learnings of the same scope that the draft replaces. A draft too weak to be shown replaces none.
+fn superseded(known: &[Learning], draft: &LearningDraft, seen: Option<i64>) -> Vec<i64> {
+    let is_replaced = |known: &&Learning| {
+        known.is_active
+            && Some(known.id) != seen
+            && draft.everywhere == known.project.is_none()
+            && (draft.replaces == Some(known.id) || contradicts(&draft.content, &known.content))
+    };
+    let is_sure = draft.confidence >= SHOWN_FROM;
+    known.iter().filter(|_| is_sure).filter(is_replaced).map(|known| known.id).collect()
 }

@@ -1,7 +1,8 @@
-//! A model behind an HTTP API, asked again without what it refuses.
+//! A model behind an HTTP API, called again without the parameters that it rejects.
 //!
-//! Models and endpoints differ in what they accept, and tables of who accepts what grow old. Each refusal names what it
-//! refuses: that is given up, for the life of the process, and the request is made again.
+//! Models and endpoints differ in the parameters that they accept, and compatibility tables grow
+//! old. Each rejection names a parameter: it is dropped for the life of the process, and the
+//! request is repeated.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -11,7 +12,7 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::http::Endpoint;
 
-/// A model and where it is.
+/// A model and its endpoint.
 #[derive(Debug)]
 pub(super) struct Api {
     pub endpoint: Endpoint,
@@ -19,26 +20,26 @@ pub(super) struct Api {
     given_up: GivenUp,
 }
 
-/// How an API is asked.
+/// The HTTP details of an API.
 pub(super) struct Manner<'a> {
-    /// What follows the base address.
+    /// Path after the base URL.
     pub path: &'a str,
     /// The header for the key.
     pub key_header: HeaderName,
-    /// What stands before the key there.
+    /// Prefix of the key in that header.
     pub key_prefix: &'a str,
     /// Further headers.
     pub headers: &'a [(&'static str, &'static str)],
-    /// What can be given up.
+    /// Parameters that can be dropped.
     pub offers: &'a [Offer],
 }
 
-/// Something that can be given up.
+/// A parameter that can be dropped.
 #[derive(Debug)]
 pub(super) struct Offer {
     /// Its bit in the set.
     pub bit: u8,
-    /// A refusal of it contains one of these.
+    /// A rejection of it contains one of these words.
     pub words: &'static [&'static str],
 }
 
@@ -47,7 +48,7 @@ impl Api {
         Self { endpoint, model: model.to_owned(), given_up: GivenUp::default() }
     }
 
-    /// Asks what `question` makes of the set of things given up.
+    /// Sends the body that `question` builds for the set of dropped parameters.
     pub async fn ask(&self, manner: &Manner<'_>, question: impl Fn(u8) -> Value) -> Result<Value, Failure> {
         loop {
             let used = self.given_up.so_far();
@@ -58,13 +59,13 @@ impl Api {
         }
     }
 
-    /// The model that answered, by its own account.
+    /// Returns the name of the model that answered, as it reports it.
     pub fn model_in(&self, answer: &Value) -> String {
         answer.get("model").and_then(Value::as_str).unwrap_or(&self.model).to_owned()
     }
 }
 
-/// What was given up so far.
+/// The parameters dropped so far.
 #[derive(Debug, Default)]
 struct GivenUp(AtomicU8);
 
@@ -73,8 +74,8 @@ impl GivenUp {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whether the request, made with `used` given up, is worth making again after this failure: something more can be
-    /// given up, or was meanwhile.
+    /// True if the request, sent without the parameters in `used`, is worth repeating after this
+    /// failure: another parameter can be dropped, or was dropped meanwhile.
     fn retry(&self, used: u8, offers: &[Offer], failure: &Failure) -> bool {
         let Failure::Item { message, .. } = failure else { return false };
         if self.so_far() != used {
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_is_given_up_once_and_only_when_it_is_named() {
+    fn a_parameter_is_dropped_once_and_only_when_named() {
         let given_up = GivenUp::default();
         assert!(!given_up.retry(0, &OFFERS, &refusal("too long")));
         assert!(given_up.retry(0, &OFFERS, &refusal("no blue, please")));
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_under_way_when_another_learned_it_is_made_again() {
+    fn a_concurrent_call_retries_without_a_dropped_parameter() {
         let given_up = GivenUp::default();
         assert!(given_up.retry(0, &OFFERS, &refusal("red")));
         assert!(given_up.retry(0, &OFFERS, &refusal("red")));

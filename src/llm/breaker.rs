@@ -1,6 +1,7 @@
-//! The breaker: while a provider is in trouble nobody calls it, except one probe at a time.
+//! The circuit breaker: while a provider fails, no calls are made except one probe at a time.
 //!
-//! A state machine whose clock is an argument. Knows nothing of requests; shared by all who call.
+//! A state machine that gets the time as an argument. Independent of requests; shared by all
+//! callers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,11 +11,11 @@ use serde::Serialize;
 use super::failure::{ProviderFailure, Trouble};
 use crate::model::Millis;
 
-/// The first wait; each failed probe doubles it.
+/// Initial wait; each failed probe doubles it.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
-/// The longest wait that we choose ourselves.
+/// Maximum wait that we choose ourselves.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
-/// The longest wait that a provider may ask for: beyond it we look again anyway.
+/// Maximum wait that a provider may ask for; after it we probe anyway.
 const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 
 /// One provider's breaker. Clones are the same breaker.
@@ -38,37 +39,38 @@ struct Open {
     probing: bool,
 }
 
-/// What the breaker is doing, for health and status.
+/// The breaker's state, for health and status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum BreakerState {
-    /// All is well.
+    /// Calls are allowed.
     Closed,
-    /// Everybody waits.
+    /// All callers wait.
     Open {
-        /// What kind of trouble.
+        /// The kind of problem.
         kind: Trouble,
-        /// What is wrong, as a sentence for the user.
+        /// The problem, as a sentence for the user.
         message: String,
-        /// When it began.
+        /// Start time of the problem.
         since: Millis,
-        /// When the provider is tried next; now or in the past while a probe is on its way.
+        /// Time of the next probe; now or in the past while a probe is running.
         next_probe_at: Millis,
-        /// Whether a probe is on its way.
+        /// True if a probe is running.
         probing: bool,
     },
 }
 
-/// Whether a call may be made.
+/// The decision about a call.
 #[derive(Debug)]
 pub enum Admission {
-    /// Yes. The pass must be given back with what became of the call.
+    /// Allowed. Return the pass with the result of the call.
     Go(Pass),
-    /// No. At that time it is worth asking again.
+    /// Denied until this time.
     WaitUntil(Millis),
 }
 
-/// The right to make one call. Dropped without a word (a cancelled call), it changes nothing and lets another try.
+/// The permission for one call. Dropping it without a result (a cancelled call) changes nothing and
+/// lets another caller try.
 #[derive(Debug)]
 pub struct Pass {
     breaker: Breaker,
@@ -83,18 +85,18 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// A closed breaker.
+    /// Creates a closed breaker.
     pub fn new() -> Self {
         use std::hash::{BuildHasher, RandomState};
         Self::seeded(RandomState::new().hash_one(0))
     }
 
-    /// A closed breaker whose jitter can be foreseen.
+    /// Creates a closed breaker with predictable jitter.
     pub fn seeded(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(Machine { open: None, random: seed })))
     }
 
-    /// Asks whether a call may be made now.
+    /// Decides whether a call may be made now.
     pub fn admit(&self, now: Millis) -> Admission {
         let mut machine = self.lock();
         let is_probe = match &mut machine.open {
@@ -103,7 +105,7 @@ impl Breaker {
                 open.probing = true;
                 true
             }
-            // A probe is on its way: its end is not known, so look again soon.
+            // A probe is running; its end is unknown, so check again soon.
             Some(open) if open.probing => return Admission::WaitUntil(now.max(open.until) + 1000),
             Some(open) => return Admission::WaitUntil(open.until),
         };
@@ -111,7 +113,7 @@ impl Breaker {
         Admission::Go(Pass { breaker: self.clone(), is_probe, settled: false })
     }
 
-    /// What the breaker is doing.
+    /// Returns the breaker's state.
     pub fn state(&self) -> BreakerState {
         match &self.lock().open {
             None => BreakerState::Closed,
@@ -125,7 +127,8 @@ impl Breaker {
         }
     }
 
-    /// Closes it: the provider or its configuration was changed, and what was known is void.
+    /// Closes the breaker: the provider or its configuration changed, so earlier failures are
+    /// irrelevant.
     pub fn reset(&self) {
         self.lock().open = None;
     }
@@ -136,13 +139,13 @@ impl Breaker {
 }
 
 impl Pass {
-    /// The provider answered. An answer that is useless for the item is an answer too.
+    /// Records that the provider answered. A response that is useless for the item counts as well.
     pub fn answered(mut self) {
         self.settled = true;
         self.breaker.reset();
     }
 
-    /// The provider failed.
+    /// Records that the provider failed.
     pub fn failed(mut self, now: Millis, failure: &ProviderFailure) {
         self.settled = true;
         self.breaker.lock().failed(now, failure, self.is_probe);
@@ -161,7 +164,8 @@ impl Drop for Pass {
 }
 
 impl Open {
-    /// A clock that was set back would make us wait for ever: then the time is come, too.
+    /// True if it is time for a probe. If the clock was set back we would wait for ever, so that
+    /// counts as well.
     fn may_probe(&self, now: Millis) -> bool {
         !self.probing && (now >= self.until || now < self.failed_at)
     }
@@ -172,7 +176,8 @@ impl Machine {
         let asked = failure.retry_after.unwrap_or_default().min(LONGEST_ASKED);
         let (since, failed_probes) = match &self.open {
             None => (now, 0),
-            // Calls that were under way when it opened fail one after another: that is one failure, not many.
+            // Calls that were running when it opened fail one after another: they count as one
+            // failure.
             Some(open) if !was_probe => {
                 let until = open.until.max(now + millis(asked));
                 self.open = Some(Open { until, ..open.clone() });
@@ -192,7 +197,8 @@ impl Machine {
         });
     }
 
-    /// Between 80 % and 120 % of it, and never beyond the longest: many machines must not knock at once.
+    /// Returns 80 % to 120 % of the wait, up to the maximum, so that many machines do not call at
+    /// once.
     fn jittered(&mut self, wait: Duration) -> Duration {
         self.random =
             self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -218,25 +224,26 @@ mod tests {
             kind: Trouble::Overloaded,
             message: "too much".into(),
             retry_after: retry_after_s.map(Duration::from_secs),
+            may_cost: false,
         }
     }
 
     fn pass(breaker: &Breaker, now: Millis) -> Pass {
         match breaker.admit(now) {
             Admission::Go(pass) => pass,
-            Admission::WaitUntil(until) => panic!("at {now} it waits until {until}"),
+            Admission::WaitUntil(until) => panic!("at {now}: waits until {until}"),
         }
     }
 
     fn wait(breaker: &Breaker, now: Millis) -> Millis {
         match breaker.admit(now) {
-            Admission::Go(_) => panic!("at {now} it lets a call pass"),
+            Admission::Go(_) => panic!("at {now}: allows a call"),
             Admission::WaitUntil(until) => until - now,
         }
     }
 
     #[test]
-    fn a_well_provider_is_called_by_everybody_at_once() {
+    fn a_healthy_provider_gets_concurrent_calls() {
         let breaker = Breaker::new();
         let passes: Vec<_> = (0..10).map(|now| pass(&breaker, now)).collect();
         passes.into_iter().for_each(Pass::answered);
@@ -271,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_probe_at_a_time_and_its_success_lets_everybody_in() {
+    fn one_probe_at_a_time_and_its_success_closes_the_breaker() {
         let breaker = Breaker::seeded(1);
         pass(&breaker, 0).failed(0, &trouble(None));
         let probe = pass(&breaker, 10_000);
@@ -283,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_is_cancelled_makes_room_for_another() {
+    fn a_cancelled_probe_allows_another() {
         let breaker = Breaker::seeded(1);
         pass(&breaker, 0).failed(0, &trouble(None));
         drop(pass(&breaker, 10_000));
@@ -292,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_honoured_but_not_for_ever() {
+    fn retry_after_is_honoured_within_limits() {
         let breaker = Breaker::seeded(1);
         pass(&breaker, 0).failed(0, &trouble(Some(90)));
         assert_eq!(wait(&breaker, 0), 90_000);
@@ -301,11 +308,11 @@ mod tests {
         assert_eq!(wait(&breaker, 0), 3_600_000);
         breaker.reset();
         pass(&breaker, 0).failed(0, &trouble(Some(0)));
-        assert!(wait(&breaker, 0) >= 4_000, "a provider that says 0 and fails is not hammered");
+        assert!(wait(&breaker, 0) >= 4_000, "a retry-after of 0 must not cause a tight loop");
     }
 
     #[test]
-    fn calls_that_were_under_way_when_it_opened_count_as_one_failure() {
+    fn concurrent_failures_count_as_one() {
         let breaker = Breaker::seeded(1);
         let (first, second, third) = (pass(&breaker, 0), pass(&breaker, 0), pass(&breaker, 0));
         first.failed(0, &trouble(None));
@@ -317,14 +324,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_back_does_not_lock_us_out() {
+    fn a_clock_set_back_does_not_block_calls_for_ever() {
         let breaker = Breaker::seeded(1);
         pass(&breaker, 1_000_000).failed(1_000_000, &trouble(None));
         pass(&breaker, 0).answered();
     }
 
     #[test]
-    fn status_says_what_since_when_and_when_next() {
+    fn status_reports_problem_start_and_next_probe() {
         let breaker = Breaker::seeded(1);
         pass(&breaker, 7).failed(7, &trouble(Some(60)));
         let json = serde_json::to_string(&breaker.state()).unwrap();

@@ -1,6 +1,6 @@
-//! Money: what a call costs, what it may cost at most, and whether it may be made.
+//! Costs: the price of a call, its maximum, and the decision whether it may be made.
 //!
-//! Pure functions. What was spent is kept by the store. A day is a day of the calendar where the user lives.
+//! Pure functions. The store records the spending. A day is a calendar day in the user's time zone.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use super::Usage;
 use crate::config::Price;
 use crate::model::Millis;
 
-/// The price of a model that has no line of its own.
+/// Key of the price for models without their own line.
 const DEFAULT: &str = "default";
-/// The price of such a model on this machine.
+/// Key of the price for such models on this machine.
 const LOOPBACK: &str = "loopback";
-/// What must be paid where not even a default is set.
+/// The price if not even a default is set.
 const NO_DEFAULT: Price = Price { input: 10.0, output: 50.0 };
 
-/// The price of a model: its own line in `[prices]`, else that of the longest name it is a version of, else `loopback`
-/// if it runs on this machine, else `default`.
+/// Returns the price of a model: its own line in `[prices]`, else that of the longest name it is a
+/// version of, else `loopback` if it runs on this machine, else `default`.
 pub fn price_of(prices: &BTreeMap<String, Price>, model: &str, on_this_machine: bool) -> Price {
     let fallback = if on_this_machine { LOOPBACK } else { DEFAULT };
     let wanted = plain_name(model);
@@ -34,7 +34,8 @@ pub fn price_of(prices: &BTreeMap<String, Price>, model: &str, on_this_machine: 
         .unwrap_or(NO_DEFAULT)
 }
 
-/// The name without who sells it, in one spelling: `anthropic/claude-haiku-4.5` is `claude-haiku-4-5`.
+/// Normalises a model name and drops the vendor: `anthropic/claude-haiku-4.5` is
+/// `claude-haiku-4-5`.
 fn plain_name(model: &str) -> String {
     let name = model.rsplit('/').next().unwrap_or(model);
     name.to_ascii_lowercase().replace('.', "-")
@@ -44,36 +45,37 @@ fn is_version_of(model: &str, name: &str) -> bool {
     model.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '@', ':', '[']))
 }
 
-/// What so many tokens cost, in US dollars.
+/// Returns the cost of these tokens in US dollars.
 pub fn cost(price: Price, usage: &Usage) -> f64 {
     (usage.tokens_in as f64 * price.input + usage.tokens_out as f64 * price.output) / 1_000_000.0
 }
 
-/// More tokens than a text of so many bytes has: code has about 3 bytes to a token, Chinese 2 to 3, random text 2.
+/// Upper bound of the tokens in a text of this size: code has about 3 bytes per token, Chinese 2 to
+/// 3, random text 2.
 pub fn most_tokens(bytes: usize) -> u64 {
     bytes.div_ceil(2) as u64
 }
 
-/// Whether a call may be made.
+/// The decision about a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Verdict {
-    /// It fits under the ceiling, whatever the answer will be.
+    /// It stays below the ceiling, whatever the response.
     Allowed,
-    /// It might go beyond the ceiling.
+    /// It might exceed the ceiling.
     OverCeiling {
-        /// What the day has cost so far.
+        /// Cost of the day so far.
         spent: f64,
-        /// What this call might cost at most.
+        /// Maximum cost of this call.
         at_most: f64,
         /// The ceiling.
         ceiling: f64,
     },
 }
 
-/// Decides about a call that costs `at_most` on a day that has cost `spent`: settled calls and, at their most, those
-/// under way.
+/// Decides about a call that costs `at_most` on a day that has cost `spent`: finished calls, and
+/// running ones at their maximum.
 pub fn decide(spent: f64, at_most: f64, ceiling: f64) -> Verdict {
-    // Sums of many small amounts are off by some last digits: a billionth of a dollar is nothing.
+    // Sums of many small amounts have rounding errors: tolerate a billionth of a dollar.
     if spent + at_most <= ceiling + 1e-9 {
         Verdict::Allowed
     } else {
@@ -81,22 +83,22 @@ pub fn decide(spent: f64, at_most: f64, ceiling: f64) -> Verdict {
     }
 }
 
-/// A day of the calendar: from its first millisecond to the first of the next.
+/// A calendar day: from its first millisecond to the first of the next day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Day {
-    /// When it begins.
+    /// Start of the day.
     pub start: Millis,
-    /// When the next one begins.
+    /// Start of the next day.
     pub end: Millis,
 }
 
 impl Day {
-    /// The day of this moment in the machine's time zone.
+    /// Returns the day of this time in the machine's time zone.
     pub fn local(now: Millis) -> Self {
         Self::in_zone(now, TimeZone::system())
     }
 
-    /// The day of this moment in a time zone. A moment outside the calendar is in a day of its own.
+    /// Returns the day of this time in a time zone. A time outside the calendar gets its own day.
     pub fn in_zone(now: Millis, zone: TimeZone) -> Self {
         let day = || {
             let start = Timestamp::from_millisecond(now)?.to_zoned(zone).start_of_day()?;
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_has_the_price_of_the_name_it_is_a_version_of() {
+    fn a_model_version_has_the_price_of_its_base_name() {
         let table = [
             ("claude-haiku-4-5-20251001", (1.0, 5.0)),
             ("claude-haiku-4-5", (1.0, 5.0)),
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_model_is_dear_unless_it_runs_here() {
+    fn an_unknown_model_is_expensive_unless_local() {
         assert_eq!(price("gpt-5-mini", false), (10.0, 50.0));
         assert_eq!(price("claude-haiku-4-50", false), (10.0, 50.0), "a longer number is another model");
         assert_eq!(price("qwen3:8b", true), (0.0, 0.0));
@@ -163,16 +165,16 @@ mod tests {
     }
 
     #[test]
-    fn the_ceiling_is_never_passed_even_by_the_dearest_answer() {
+    fn the_ceiling_holds_for_the_most_expensive_response() {
         assert_eq!(decide(0.0, 0.05, 1.0), Verdict::Allowed);
         assert_eq!(decide(0.95, 0.05, 1.0), Verdict::Allowed);
         assert!(matches!(decide(0.96, 0.05, 1.0), Verdict::OverCeiling { .. }));
-        assert_eq!(decide(0.0, 0.0, 0.0), Verdict::Allowed, "what costs nothing needs no money");
+        assert_eq!(decide(0.0, 0.0, 0.0), Verdict::Allowed, "a free call needs no budget");
         assert!(matches!(decide(0.0, 0.001, 0.0), Verdict::OverCeiling { .. }));
     }
 
     #[test]
-    fn a_day_is_a_day_where_the_user_lives_summer_time_included() {
+    fn a_day_follows_the_local_calendar_and_summer_time() {
         let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         let hours = |now: &str| {
             let now = now.parse::<Timestamp>().unwrap().as_millisecond();

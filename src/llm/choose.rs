@@ -1,4 +1,4 @@
-//! Which provider is used, and why.
+//! Selects the provider and gives the reason.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,24 +15,25 @@ use super::openai::OpenAi;
 use crate::config::{Config, Environment, Provider, Secret};
 use crate::paths::Home;
 
-/// Who compresses.
+/// The selected provider.
 #[derive(Debug)]
 pub enum Choice {
     /// A model.
     Llm(Llm),
-    /// No model: rules.
+    /// No model, only rules.
     Local {
-        /// Why, as a sentence for the user.
+        /// The reason, as a sentence for the user.
         why: String,
     },
-    /// The model that the user wants cannot be asked as things are. What is queued waits for the user to mend it.
+    /// The configured model cannot be used. Queued work waits until the user fixes that.
     Unusable {
-        /// What to mend, as a sentence for the user.
+        /// The problem to fix, as a sentence for the user.
         why: String,
     },
 }
 
-/// Chooses by the settings, the keys, and what is installed. `own_program` is the path of `claude-mem` itself.
+/// Selects a provider from the settings, the keys, and the installed programs. `own_program` is the
+/// path of `claude-mem` itself.
 pub fn choose(config: &Config, home: &Home, environment: &Environment, own_program: &Path) -> Choice {
     let chooser = Chooser { config, home, environment, own_program };
     let chosen = match config.compress.provider {
@@ -71,7 +72,7 @@ impl Chooser<'_> {
         let Some(key) = credentials.anthropic else {
             let problem = credentials.problem.map(|problem| format!(" {problem}.")).unwrap_or_default();
             return Err(format!(
-                "compress.provider is anthropic, and there is no ANTHROPIC_API_KEY.{problem}"
+                "compress.provider is anthropic, but there is no ANTHROPIC_API_KEY.{problem}"
             ));
         };
         let endpoint = self.endpoint("anthropic.base_url", &self.config.anthropic.base_url, Some(key))?;
@@ -80,7 +81,7 @@ impl Chooser<'_> {
 
     fn openai(&self, credentials: Credentials) -> Result<Llm, String> {
         if self.config.openai.model.trim().is_empty() {
-            return Err("compress.provider is openai, and openai.model is not set.".into());
+            return Err("compress.provider is openai, but openai.model is not set.".into());
         }
         let endpoint = self.endpoint("openai.base_url", &self.config.openai.base_url, credentials.openai)?;
         Ok(Llm::OpenAi(OpenAi(Arc::new(Api::new(endpoint, &self.config.openai.model)))))
@@ -88,8 +89,8 @@ impl Chooser<'_> {
 
     fn claude_cli(&self) -> Result<Llm, String> {
         let command = &self.config.claude_cli.command;
-        let Some(program) = installed::find(command, self.environment) else {
-            return Err(format!("`{command}` is not installed (claude_cli.command may name its path)."));
+        let Some(program) = installed::find_client(command, self.environment, self.home) else {
+            return Err(format!("`{command}` is not installed (claude_cli.command can be set to its path)."));
         };
         Ok(Llm::ClaudeCli(ClaudeCli::new(Setup {
             program,

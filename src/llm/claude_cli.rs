@@ -1,7 +1,8 @@
-//! The user's own `claude` in print mode: a model for subscribers without a key.
+//! The user's own `claude` in print mode: a model for subscribers without an API key.
 //!
-//! Hooks, tools, MCP servers and session files are off. There is never more than one, and none outlives the worker: the
-//! guard sees to that. Where systemd runs us, it starts outside our sandbox, in a unit of its own.
+//! Hooks, tools, MCP servers and session files are off. Only one runs at a time, and the guard
+//! makes sure that none outlives the worker. Under systemd, it runs outside our sandbox, in its own
+//! unit.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,21 +22,24 @@ use tokio::task::JoinHandle;
 use super::failure::{self, Failure, Trouble};
 use super::guard::{self, Job};
 use super::{Request, Response, Usage, anthropic};
-use crate::config::Environment;
+use crate::config::{Environment, Outgoing};
 
-/// Each takes 190 MB: there is one at a time in the whole process, whatever is configured anew.
+/// Each takes 190 MB, so only one runs at a time in the whole process, across configuration
+/// reloads.
 static ONE_AT_A_TIME: Semaphore = Semaphore::const_new(1);
 
-/// The longest answer that is read.
+/// Maximum size of a response.
 const MAX_ANSWER: u64 = 4 * 1024 * 1024;
-/// The longest complaint that is read.
-const MAX_COMPLAINT: u64 = 64 * 1024;
-/// When it has ended, its pipes are at their end, unless it left something behind that holds them.
+/// Maximum size of the error output.
+const MAX_STDERR: u64 = 64 * 1024;
+/// Time to read the rest of the pipes after it has ended. They are at their end by then, unless a
+/// descendant holds them open.
 const DRAIN: Duration = Duration::from_secs(1);
-/// A subscription's limit lasts for hours, and each try starts a process.
+/// Wait after a subscription limit: it lasts for hours, and each attempt starts a process.
 const LIMIT_WAIT: Duration = Duration::from_secs(900);
 
-/// What a nested client must not take over from ours: whom it works for, and that it runs inside another.
+/// Variables that a nested client must not inherit: they identify its parent and state that it runs
+/// inside another client.
 const UNSET: [&str; 8] = [
     "CLAUDECODE",
     "CLAUDE_CODE_ENTRYPOINT",
@@ -46,8 +50,8 @@ const UNSET: [&str; 8] = [
     "LISTEN_FDS",
     "LISTEN_PID",
 ];
-/// What a client outside our unit needs to know of our environment: names, or their beginnings with a star.
-const HANDED_ON: [&str; 20] = [
+/// Variables that a client outside our unit needs: names, or prefixes with a star.
+const INHERITED: [&str; 20] = [
     "ANTHROPIC_*",
     "CLAUDE_CODE_*",
     "CLAUDE_CONFIG_DIR",
@@ -74,31 +78,31 @@ const HANDED_ON: [&str; 20] = [
 #[derive(Debug, Clone)]
 pub struct ClaudeCli(Arc<Setup>);
 
-/// How `claude` is run.
+/// The settings for running `claude`.
 #[derive(Debug)]
 pub(super) struct Setup {
     /// The client.
     pub program: PathBuf,
-    /// Our own program, which can be a guard.
+    /// Our own program, which can run as the guard.
     pub guard: PathBuf,
-    /// `systemd-run`, if it shall start outside our unit.
+    /// `systemd-run`, to start outside our unit.
     pub systemd_run: Option<PathBuf>,
-    /// Where it stands: a place that is no project.
+    /// Working directory: a directory that is no project.
     pub directory: PathBuf,
     /// The model.
     pub model: String,
-    /// It may take so long.
+    /// Maximum run time.
     pub timeout: Duration,
     /// `PATH`.
     pub path: Option<OsString>,
-    /// The names of our variables.
+    /// The names of our environment variables.
     pub names: Vec<String>,
-    /// Whether it has a login of its own: then a key in the environment is not for it.
+    /// True if it has its own login: then a key in the environment is not for it.
     pub logged_in: bool,
 }
 
 impl Setup {
-    /// `systemd-run`, if systemd runs us and listens to us.
+    /// Returns `systemd-run` if systemd runs us and can be reached.
     pub fn outside(environment: &Environment) -> Option<PathBuf> {
         let manager = environment.runtime_dir.as_ref()?.join("systemd/private");
         let wanted = environment.outgoing.supervised && manager.exists();
@@ -121,8 +125,8 @@ impl ClaudeCli {
         let (wanted, unwanted) = oneshot::channel::<()>();
         let setup = Arc::clone(&self.0);
         let job = setup.job(request);
-        // A task of its own: it outlives this future, which may be dropped, until the process is gone; only then is it
-        // another's turn.
+        // A separate task: it survives the drop of this future until the process is gone, and only
+        // then may the next call start.
         let run = tokio::spawn(async move {
             let ending = setup.run(&job, unwanted).await;
             drop(permit);
@@ -134,7 +138,7 @@ impl ClaudeCli {
     }
 
     fn response(&self, request: &Request, output: Output) -> Result<Response, Failure> {
-        // One line, the last: whatever else it prints comes before.
+        // The result is the last line; other output comes before it.
         let parse = |line| serde_json::from_str::<Value>(line).ok().filter(Value::is_object);
         let Some(answer) = output.answer.lines().rev().find_map(parse) else {
             return Err(not_an_answer(&output));
@@ -154,7 +158,7 @@ impl ClaudeCli {
     }
 }
 
-/// What came out of a process that ended by itself.
+/// The output of a process that ended by itself.
 struct Output {
     answer: String,
     complaint: String,
@@ -179,7 +183,11 @@ impl Setup {
         Job {
             program: self.program.clone(),
             arguments,
-            set: set.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            set: self
+                .inherited()
+                .into_iter()
+                .chain(set.map(|(name, value)| (name.to_owned(), value.to_owned())))
+                .collect(),
             unset: self.unset().map(str::to_owned).collect(),
             input: request.prompt.as_str().to_owned(),
         }
@@ -189,7 +197,8 @@ impl Setup {
         UNSET.into_iter().chain(self.logged_in.then_some("ANTHROPIC_API_KEY"))
     }
 
-    /// Our `PATH` with the client's own place first: the interpreter that it needs often lies there, too.
+    /// Returns our `PATH` with the client's own directory first: its interpreter is often there,
+    /// too.
     fn path_for_client(&self) -> String {
         let own = self.program.parent().map(Path::to_owned);
         let path = self.path.clone().unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
@@ -207,25 +216,35 @@ impl Setup {
         command
     }
 
-    /// The guard in a unit of its own, whose pipes are ours. If all else fails, systemd ends it.
+    /// Builds the command for a guard in its own unit that uses our pipes. As a last resort,
+    /// systemd ends it.
     fn outside_command(&self, systemd_run: &Path) -> Command {
         let limit = format!("RuntimeMaxSec={}", (self.timeout + 2 * guard::GRACE).as_secs() + 1);
         let mut command = Command::new(systemd_run);
         command.args(["--user", "--pipe", "--wait", "--collect", "--quiet", "--service-type=exec"]);
         let grace = format!("TimeoutStopSec={}", guard::GRACE.as_secs());
-        command.args(["--description=claude-mem asks claude", "-p", &limit, "-p", &grace]);
+        command.args(["--description=claude-mem model call", "-p", &limit, "-p", &grace]);
         command.arg("--working-directory").arg(&self.directory);
-        // By name: what they contain must not be seen among a process's arguments.
-        let unset = |name: &str| self.unset().any(|unset| unset == name);
-        let handed_on = self.names.iter().filter(|name| is_handed_on(name) && !unset(name));
-        command.args(handed_on.map(|name| format!("--setenv={name}"))).arg(&self.guard);
+        command.arg(&self.guard);
         command
     }
 
-    /// Runs it to its end, or to ours: when the time is over, or when it is no longer wanted.
+    /// Returns variables that a separate unit does not inherit. They are sent with the job over a
+    /// pipe: their values must not appear in process arguments, and passing them by name alone
+    /// needs systemd 248.
+    fn inherited(&self) -> Vec<(String, String)> {
+        if self.systemd_run.is_none() {
+            return Vec::new();
+        }
+        let unset = |name: &str| self.unset().any(|unset| unset == name);
+        let names = self.names.iter().filter(|name| is_handed_on(name) && !unset(name));
+        names.filter_map(|name| Some((name.clone(), Outgoing::value_of(name)?))).collect()
+    }
+
+    /// Runs it until it ends, the time is over, or the caller drops the call.
     async fn run(&self, job: &Job, mut unwanted: oneshot::Receiver<()>) -> Result<Output, Failure> {
         let cannot = |error| {
-            let what = format!("claude cannot be started by {}: {error}", self.guard.display());
+            let what = format!("cannot start claude with {}: {error}", self.guard.display());
             Failure::provider(Trouble::Unreachable, what)
         };
         let line = serde_json::to_string(job).map_err(|error| cannot(error.into()))? + "\n";
@@ -233,9 +252,9 @@ impl Setup {
         let group = child.id().and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
         let mut lifeline = child.stdin.take();
         let answer = tokio::spawn(read(child.stdout.take(), MAX_ANSWER));
-        let complaint = tokio::spawn(read(child.stderr.take(), MAX_COMPLAINT));
+        let complaint = tokio::spawn(read(child.stderr.take(), MAX_STDERR));
         let ended = async {
-            tell(&mut lifeline, &line).await;
+            write_line(&mut lifeline, &line).await;
             child.wait().await
         };
         let status = tokio::select! {
@@ -247,12 +266,12 @@ impl Setup {
         let Some(status) = status else {
             self.end(&mut child, group).await;
             let what = format!("claude did not answer within {} s", self.timeout.as_secs_f32());
-            return Err(Failure::provider(Trouble::Timeout, what));
+            return Err(Failure::provider(Trouble::Timeout, what).may_cost());
         };
         let mut output = pin!(async { (text(answer).await, text(complaint).await) });
         let (answer, complaint) = match tokio::time::timeout(DRAIN, &mut output).await {
             Ok(output) => output,
-            // Something that it started holds the pipes: it is of this group, and has no business any more.
+            // A descendant holds the pipes: it is in this process group and no longer needed.
             Err(_) => {
                 kill(group);
                 tokio::time::timeout(DRAIN, output).await.unwrap_or_default()
@@ -261,9 +280,9 @@ impl Setup {
         Ok(Output { answer, complaint, code: status.code() })
     }
 
-    /// The lifeline is cut: waits for the guard to end what it guards, and helps if it does not.
+    /// The lifeline is closed: waits for the guard to end its child, and kills it if it does not.
     async fn end(&self, child: &mut Child, group: Option<Pid>) {
-        // Outside, systemd's own limit is the last resort; until then it may be alive.
+        // Outside our unit, systemd's own limit is the last resort; until then it may be alive.
         let patience = if self.systemd_run.is_some() { 5 * guard::GRACE } else { 2 * guard::GRACE };
         if tokio::time::timeout(patience, child.wait()).await.is_err() {
             kill(group);
@@ -273,7 +292,7 @@ impl Setup {
 }
 
 fn is_handed_on(name: &str) -> bool {
-    HANDED_ON.iter().any(|pattern| match pattern.strip_suffix('*') {
+    INHERITED.iter().any(|pattern| match pattern.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
         None => name == *pattern,
     })
@@ -285,15 +304,15 @@ fn kill(group: Option<Pid>) {
     }
 }
 
-/// A guard that does not listen has said why.
-async fn tell(lifeline: &mut Option<ChildStdin>, line: &str) {
+/// Writes to the guard. A guard that does not read reports its reason elsewhere.
+async fn write_line(lifeline: &mut Option<ChildStdin>, line: &str) {
     if let Some(lifeline) = lifeline {
         let _ = lifeline.write_all(line.as_bytes()).await;
         let _ = lifeline.flush().await;
     }
 }
 
-/// Everything up to the limit. Whoever writes more finds the pipe closed.
+/// Reads up to the limit. A process that writes more gets a closed pipe.
 async fn read(pipe: Option<impl AsyncRead + Unpin>, limit: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {
@@ -306,29 +325,29 @@ async fn text(reader: JoinHandle<Vec<u8>>) -> String {
     String::from_utf8_lossy(&reader.await.unwrap_or_default()).into_owned()
 }
 
-/// The failure of a process that printed no JSON.
+/// Builds the failure of a process that printed no JSON.
 fn not_an_answer(output: &Output) -> Failure {
-    let said = if output.complaint.trim().is_empty() { &output.answer } else { &output.complaint };
+    let message = if output.complaint.trim().is_empty() { &output.answer } else { &output.complaint };
     let how = output.code.map_or("was killed".into(), |code| format!("ended with code {code}"));
-    let what = format!("claude {how} without an answer: {}", failure::one_line(said));
-    Failure::provider(of_words(said).unwrap_or(Trouble::Server), what)
+    let what = format!("claude {how} without an answer: {}", failure::one_line(message));
+    Failure::provider(of_words(message).unwrap_or(Trouble::Server), what)
 }
 
-/// The failure that an answer tells of.
-fn of_error(answer: &Value, said: &str, usage: Option<Usage>) -> Failure {
+/// Builds the failure that a response reports.
+fn of_error(answer: &Value, message: &str, usage: Option<Usage>) -> Failure {
     let about_item = ["prompt is too long", "output token maximum"];
     let kind = ["api_error_type", "api_error"].into_iter().find_map(|name| answer.get(name)?.as_str());
-    let said = failure::one_line(&kind.map_or(said.to_owned(), |kind| format!("{said} ({kind})")));
-    let status = answer.get("api_error_status").and_then(Value::as_u64).or_else(|| status_in(&said));
-    let lower = said.to_ascii_lowercase();
+    let message = failure::one_line(&kind.map_or(message.to_owned(), |kind| format!("{message} ({kind})")));
+    let status = answer.get("api_error_status").and_then(Value::as_u64).or_else(|| status_in(&message));
+    let lower = message.to_ascii_lowercase();
     let failure = if about_item.iter().any(|phrase| lower.contains(phrase)) {
-        Failure::item(format!("claude says: {said}"), &answer.to_string())
-    } else if let Some(kind) = of_words(&said) {
-        Failure::provider(kind, format!("claude says: {said}")).retry_after(wait(kind, &said))
+        Failure::item(format!("claude reported: {message}"), &answer.to_string())
+    } else if let Some(kind) = of_words(&message) {
+        Failure::provider(kind, format!("claude reported: {message}")).retry_after(wait(kind, &message))
     } else if let Some(status) = status.and_then(|status| u16::try_from(status).ok()) {
-        failure::of_message("the API behind claude", status, &said, &answer.to_string())
+        failure::of_message("the API behind claude", status, &message, &answer.to_string())
     } else {
-        Failure::provider(Trouble::Server, format!("claude says: {said}"))
+        Failure::provider(Trouble::Server, format!("claude reported: {message}"))
     };
     match failure {
         Failure::Item { message, response, .. } => Failure::Item { message, response, usage },
@@ -336,8 +355,8 @@ fn of_error(answer: &Value, said: &str, usage: Option<Usage>) -> Failure {
     }
 }
 
-/// The client's own words for trouble with its provider.
-fn of_words(said: &str) -> Option<Trouble> {
+/// Recognises the client's own messages about problems with its provider.
+fn of_words(message: &str) -> Option<Trouble> {
     const PHRASES: [(&str, Trouble); 15] = [
         ("/login", Trouble::Auth),
         ("not logged in", Trouble::Auth),
@@ -355,17 +374,19 @@ fn of_words(said: &str) -> Option<Trouble> {
         ("unable to connect", Trouble::Unreachable),
         ("request timed out", Trouble::Timeout),
     ];
-    failure::of_words(said).or_else(|| failure::first_phrase(&PHRASES, said))
+    failure::of_words(message).or_else(|| failure::first_phrase(&PHRASES, message))
 }
 
-/// How long to leave it alone: until the limit ends, where it says when ("…limit reached|1750708800").
-fn wait(kind: Trouble, said: &str) -> Option<Duration> {
-    let until = said.split('|').nth(1).and_then(|rest| rest.split(' ').next()?.parse::<i64>().ok());
+/// Returns the time to wait: until the limit ends, if the message contains it ("…limit
+/// reached|1750708800").
+fn wait(kind: Trouble, message: &str) -> Option<Duration> {
+    let until = message.split('|').nth(1).and_then(|rest| rest.split(' ').next()?.parse::<i64>().ok());
     let left = until.map(|until| u64::try_from(until - Timestamp::now().as_second()).unwrap_or_default());
     (kind == Trouble::RateLimited).then(|| left.map_or(LIMIT_WAIT, Duration::from_secs))
 }
 
-/// The status in the text of clients that do not state it otherwise ("API Error: 529 …").
-fn status_in(said: &str) -> Option<u64> {
-    said.split_once("API Error: ")?.1.split(' ').next()?.parse().ok()
+/// Extracts the status from messages of clients that do not report it otherwise ("API Error: 529
+/// …").
+fn status_in(message: &str) -> Option<u64> {
+    message.split_once("API Error: ")?.1.split(' ').next()?.parse().ok()
 }

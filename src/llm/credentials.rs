@@ -1,4 +1,4 @@
-//! Keys: where they come from. They are never arguments, never settings, and never shown.
+//! API keys and their sources. Keys are never arguments, never settings, and never shown.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,26 +15,26 @@ pub struct Credentials {
     pub anthropic: Option<Secret>,
     /// For an OpenAI-compatible endpoint.
     pub openai: Option<Secret>,
-    /// Why the user's file was not used; matters only to one who misses a key.
+    /// The reason why the user's file was not used; relevant only if a key is missing.
     pub problem: Option<CredentialsProblem>,
 }
 
-/// Why a file of keys is not used. Never contains what is in it.
+/// The reason why a credentials file is not used. Never contains the file's content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CredentialsProblem {
-    /// Others could have read the keys.
-    #[error("{path} can be read by others: run `chmod 600` on it, and think of replacing the keys in it")]
+    /// Other users can read the keys.
+    #[error("other users can read {path}: run `chmod 600` on it and consider replacing the keys")]
     Exposed {
         /// The file.
         path: PathBuf,
     },
-    /// Somebody else could have put keys there.
-    #[error("{path} belongs to somebody else")]
+    /// Another user owns the file and could have put keys there.
+    #[error("{path} belongs to another user")]
     Foreign {
         /// The file.
         path: PathBuf,
     },
-    /// A line that is not understood.
+    /// A line that cannot be parsed.
     #[error("{path}:{line}: expected ANTHROPIC_API_KEY=… or OPENAI_API_KEY=…")]
     Line {
         /// The file.
@@ -42,20 +42,21 @@ pub enum CredentialsProblem {
         /// The line.
         line: usize,
     },
-    /// The operating system said no.
+    /// An error of the operating system.
     #[error("cannot read {path}: {message}")]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What it said.
+        /// The error message.
         message: String,
     },
 }
 
 impl Credentials {
-    /// The keys, each from the first that has it: the environment, the file `credentials` in the data directory, systemd.
+    /// Finds the keys, each in the first source that has it: the environment, the file
+    /// `credentials` in the data directory, systemd.
     pub fn find(home: &Home, outgoing: &Outgoing) -> Self {
-        let path = home.dir().join("credentials");
+        let path = home.credentials();
         let (mut from_file, problem) = match read_private(&path).and_then(|text| parse(&path, &text)) {
             Ok(found) => (found, None),
             Err(problem) => (Self::default(), Some(problem)),
@@ -80,8 +81,8 @@ impl Credentials {
     }
 }
 
-/// The text of a file that is ours alone; empty if there is none. The open file is checked, so that it cannot be
-/// exchanged in between.
+/// Reads a file that only we can read; empty if there is none. Checks the open file, so that it
+/// cannot be exchanged in between.
 fn read_private(path: &Path) -> Result<String, CredentialsProblem> {
     let unreadable = |error: io::Error| CredentialsProblem::Unreadable {
         path: path.to_owned(),
@@ -103,7 +104,8 @@ fn read_private(path: &Path) -> Result<String, CredentialsProblem> {
     Ok(text)
 }
 
-/// Lines of `NAME=value`, as a shell has them and TOML too: with or without spaces, quotes, `export`, and comments.
+/// Parses lines of `NAME=value` in shell or TOML syntax: with or without spaces, quotes, `export`,
+/// and comments.
 fn parse(path: &Path, text: &str) -> Result<Credentials, CredentialsProblem> {
     let mut found = Credentials::default();
     for (index, line) in text.lines().enumerate() {
@@ -129,7 +131,7 @@ fn unquoted(value: &str) -> &str {
             return rest.split(quote).next().unwrap_or_default();
         }
     }
-    // A comment after a bare value needs a space before it: a key may contain '#'.
+    // A comment after an unquoted value needs a space before it: a key may contain '#'.
     value.split(" #").next().unwrap_or_default()
 }
 
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_comes_before_the_file_and_the_file_before_systemd() {
+    fn sources_are_tried_in_order_environment_file_systemd() {
         let systemd = tempfile::tempdir().unwrap();
         fs::write(systemd.path().join("anthropic_api_key"), "of-systemd\n").unwrap();
         fs::write(systemd.path().join("openai_api_key"), "other-of-systemd").unwrap();
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_may_be_written_in_any_of_the_usual_ways() {
+    fn the_file_accepts_shell_and_toml_syntax() {
         let ways = [
             "ANTHROPIC_API_KEY=@",
             "# mine\n\nexport ANTHROPIC_API_KEY='@'",
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_can_read_is_refused_with_what_to_do() {
+    fn a_file_readable_by_others_is_rejected_with_a_remedy() {
         for mode in [0o640, 0o604, 0o666] {
             let found = find(&format!("ANTHROPIC_API_KEY={KEY}"), mode, &Outgoing::default());
             assert_eq!(found.anthropic, None);
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_names_the_line_and_never_what_is_on_it() {
+    fn an_error_names_the_line_and_never_its_content() {
         for text in [format!("\n{KEY}"), format!("\nMY_KEY={KEY}")] {
             let problem = find(&text, 0o600, &Outgoing::default()).problem.unwrap();
             let shown = format!("{problem} {problem:?}");
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn no_file_is_no_problem() {
+    fn a_missing_file_is_not_a_problem() {
         let scratch = tempfile::tempdir().unwrap();
         let found = Credentials::find(&Home::at(scratch.path()), &Outgoing::default());
         assert_eq!((found.anthropic, found.problem), (None, None));

@@ -1,4 +1,4 @@
-//! Fetches a large file, and goes on where an earlier try stopped. Whether it is the right file is for the caller to check.
+//! Downloads a large file, and resumes an interrupted download. The caller verifies the content.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -10,37 +10,42 @@ use reqwest::header::RANGE;
 
 use super::http::Endpoint;
 use crate::config::Proxies;
+use crate::disk;
 
-/// Why a file could not be fetched.
+/// An error while downloading.
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
-    /// The address is none.
+    /// The URL is invalid.
     #[error("the address {0}")]
     Address(&'static str),
-    /// The other side did not give it.
+    /// The server did not deliver the file.
     #[error("{0}")]
     Refused(String),
-    /// This side cannot keep it.
+    /// The disk has too little free space.
+    #[error(transparent)]
+    NoRoom(#[from] disk::NoRoom),
+    /// The file cannot be written.
     #[error("cannot write {path}: {source}")]
     Write {
-        /// Where to.
+        /// The file.
         path: String,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
 }
 
-/// Nothing for so long is the end of a try; the next one goes on from there.
-const SILENCE: Duration = Duration::from_secs(30);
+/// Maximum time without data before a download fails; the next attempt resumes it.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Fetches `url` into `file`, after what is there already. `tell` hears how much there is, and of how much.
+/// Downloads `url` into `file`, appending to the part that exists. Reports the bytes so far and the
+/// total to `progress`.
 pub async fn download(
     url: &str,
     file: &Path,
     proxies: &Proxies,
-    mut tell: impl FnMut(u64, Option<u64>),
+    mut progress: impl FnMut(u64, Option<u64>),
 ) -> Result<(), DownloadError> {
-    let endpoint = Endpoint::new(url, None, proxies, SILENCE).map_err(DownloadError::Address)?;
+    let endpoint = Endpoint::new(url, None, proxies, READ_TIMEOUT).map_err(DownloadError::Address)?;
     let refused = |failure: super::Failure| DownloadError::Refused(failure.to_string());
     let there = std::fs::metadata(file).map_or(0, |meta| meta.len());
     let client = endpoint.client().await.map_err(refused)?;
@@ -51,23 +56,26 @@ pub async fn download(
     let mut response = request.send().await.map_err(|error| refused(endpoint.broken(error)))?;
     let goes_on = match response.status() {
         StatusCode::PARTIAL_CONTENT => true,
-        // All of it is there.
+        // The file is complete.
         StatusCode::RANGE_NOT_SATISFIABLE if there > 0 => return Ok(()),
         status if status.is_success() => false,
-        status => return Err(DownloadError::Refused(format!("the server answered {status}"))),
+        status => return Err(DownloadError::Refused(format!("the server returned {status}"))),
     };
     let mut got = if goes_on { there } else { 0 };
     let all = response.content_length().map(|rest| rest + got);
+    // Twice the size, for the model that is unpacked from it.
+    disk::check_room(file, all.map_or(0, |all| 2 * all - got))?;
     let unwritable = |source| DownloadError::Write { path: file.display().to_string(), source };
     let mut out = open(file, goes_on).map_err(unwritable)?;
     loop {
-        let chunk = tokio::time::timeout(SILENCE, response.chunk()).await;
-        let chunk =
-            chunk.map_err(|_| DownloadError::Refused(format!("no more came for {} s", SILENCE.as_secs())))?;
+        let chunk = tokio::time::timeout(READ_TIMEOUT, response.chunk()).await;
+        let chunk = chunk.map_err(|_| {
+            DownloadError::Refused(format!("no data received for {} s", READ_TIMEOUT.as_secs()))
+        })?;
         let Some(chunk) = chunk.map_err(|error| refused(endpoint.broken(error)))? else { break };
         out.write_all(&chunk).map_err(unwritable)?;
         got += chunk.len() as u64;
-        tell(got, all);
+        progress(got, all);
     }
     out.sync_all().map_err(unwritable)
 }
@@ -86,7 +94,8 @@ mod tests {
 
     const WHOLE: &[u8] = b"0123456789abcdefghij";
 
-    /// Answers one request after the other: with so much of what is asked for, ranges understood or not.
+    /// Answers one request after the other: with a limited part of the requested bytes, with or
+    /// without support for ranges.
     fn server(answers: Vec<(usize, bool)>) -> (String, JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/model", listener.local_addr().unwrap());
@@ -122,27 +131,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_broken_download_goes_on_where_it_stopped() {
+    async fn an_interrupted_download_resumes() {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("part");
         let (url, serving) = server(vec![(8, true), (99, true), (99, true)]);
         let proxies = Proxies::default();
         download(&url, &file, &proxies, |_, _| ()).await.unwrap_err();
         assert_eq!(std::fs::read(&file).unwrap(), &WHOLE[..8]);
-        let mut told = Vec::new();
-        download(&url, &file, &proxies, |got, all| told.push((got, all))).await.unwrap();
+        let mut reports = Vec::new();
+        download(&url, &file, &proxies, |got, all| reports.push((got, all))).await.unwrap();
         assert_eq!(std::fs::read(&file).unwrap(), WHOLE);
-        assert_eq!(told.last(), Some(&(20, Some(20))));
+        assert_eq!(reports.last(), Some(&(20, Some(20))));
         download(&url, &file, &proxies, |_, _| ()).await.unwrap();
-        assert_eq!(std::fs::read(&file).unwrap(), WHOLE, "nothing is added to what is whole");
+        assert_eq!(std::fs::read(&file).unwrap(), WHOLE, "a complete file is not extended");
         assert_eq!(serving.join().unwrap(), ["", "bytes=8-", "bytes=20-"]);
     }
 
     #[tokio::test]
-    async fn a_server_without_ranges_starts_over() {
+    async fn a_server_without_ranges_restarts_the_download() {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("part");
-        std::fs::write(&file, "something longer than what comes now").unwrap();
+        std::fs::write(&file, "longer than the new content").unwrap();
         let (url, serving) = server(vec![(99, false)]);
         download(&url, &file, &Proxies::default(), |_, _| ()).await.unwrap();
         assert_eq!(std::fs::read(&file).unwrap(), WHOLE);

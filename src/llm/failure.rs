@@ -1,7 +1,9 @@
-//! What can go wrong with a call, and whose fault it is: the one table of statuses and of what bodies say.
+//! Failures of model calls and their classification: the one table of HTTP statuses and error
+//! texts.
 //!
-//! An item's failure counts against the item. A provider's failure counts against nobody: everything waits until the
-//! provider is well again. When in doubt it is the provider: waiting loses nothing.
+//! An item's failure counts against the item. A provider's failure counts against no item:
+//! everything waits until the provider is healthy. In doubt it is the provider, because waiting
+//! loses nothing.
 
 use std::time::Duration;
 
@@ -12,17 +14,17 @@ use serde_json::Value;
 
 use super::Usage;
 
-/// Why a call gave nothing.
+/// The failure of a call.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Failure {
-    /// This request cannot be answered, and others may be.
+    /// This request cannot be answered, but others may be.
     #[error("{message}")]
     Item {
-        /// What is wrong, as a sentence.
+        /// The problem, as a sentence.
         message: String,
-        /// What came back, as far as it is worth keeping.
+        /// The response, shortened.
         response: Option<String>,
-        /// What it took nevertheless, where that is known.
+        /// The usage, if it is known.
         usage: Option<Usage>,
     },
     /// No request can be answered at present.
@@ -30,69 +32,85 @@ pub enum Failure {
     Provider(ProviderFailure),
 }
 
-/// Why a provider answers nobody at present.
+/// The reason why a provider cannot answer any request.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ProviderFailure {
-    /// What kind of trouble it is.
+    /// The kind of problem.
     pub kind: Trouble,
-    /// What is wrong and what to do, as a sentence for the user.
+    /// The problem and its remedy, as a sentence for the user.
     pub message: String,
-    /// How long the provider asks to be left alone.
+    /// The wait that the provider asks for.
     pub retry_after: Option<Duration>,
+    /// True if the request was sent and no complete response arrived: it may have been processed
+    /// and billed.
+    pub may_cost: bool,
 }
 
-/// The kinds of trouble with a provider.
+/// The kinds of provider problems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trouble {
-    /// No connection, or it broke.
+    /// No connection, or a broken one.
     Unreachable,
-    /// No complete answer in time.
+    /// No complete response in time.
     Timeout,
-    /// The key or the login is not accepted.
+    /// The key or the login was rejected.
     Auth,
-    /// No credit, or a limit on spending.
+    /// No credit, or a spending limit.
     Billing,
-    /// There is no such model, or no such address.
+    /// The model or the URL does not exist.
     Model,
     /// Too many requests.
     RateLimited,
-    /// Too much load on the other side.
+    /// The provider is overloaded.
     Overloaded,
-    /// An error on the other side.
+    /// An internal error of the provider.
     Server,
-    /// What answered is not the API: a captive portal, a proxy's page, half an answer.
+    /// The response is not from the API: a captive portal, a proxy's page, a partial response.
     NotTheApi,
 }
 
 impl Trouble {
-    /// What the user can do about it; empty where time heals.
+    /// True if the provider refuses us until the user does something.
+    pub fn is_refusal(self) -> bool {
+        matches!(self, Self::Auth | Self::Billing | Self::Model)
+    }
+
+    /// Returns the remedy; empty if waiting is enough.
     fn advice(self) -> &'static str {
         match self {
             Self::Auth => "Check the key or the login.",
             Self::Billing => "Check the account's credit and limits.",
             Self::Model => "Check the configured model and base_url.",
-            Self::NotTheApi => "Check base_url, the proxy, and whether the network wants a login.",
+            Self::NotTheApi => "Check base_url, the proxy, and whether the network requires a login.",
             _ => "",
         }
     }
 }
 
 impl Failure {
-    /// A failure of the provider, with advice where there is some.
+    /// Builds a failure of the provider, with a remedy if there is one.
     pub(super) fn provider(kind: Trouble, what: impl Into<String>) -> Self {
         let mut message: String = what.into();
         if !kind.advice().is_empty() {
             message = format!("{}. {}", message.trim_end_matches('.'), kind.advice());
         }
-        Self::Provider(ProviderFailure { kind, message, retry_after: None })
+        Self::Provider(ProviderFailure { kind, message, retry_after: None, may_cost: false })
     }
 
-    /// A failure of the item; keeps the head of what came back.
+    /// Builds a failure of the item; keeps the start of the response.
     pub(super) fn item(message: impl Into<String>, response: &str) -> Self {
         let response = (!response.is_empty()).then(|| head(response, KEPT_RESPONSE).to_owned());
         Self::Item { message: message.into(), response, usage: None }
+    }
+
+    /// Marks the failure of a request that may be billed nevertheless.
+    pub(super) fn may_cost(self) -> Self {
+        match self {
+            Self::Provider(failure) => Self::Provider(ProviderFailure { may_cost: true, ..failure }),
+            item => item,
+        }
     }
 
     pub(super) fn retry_after(self, wait: Option<Duration>) -> Self {
@@ -103,32 +121,32 @@ impl Failure {
     }
 }
 
-/// So much of a useless response is kept for the user to see.
+/// Bytes of an unusable response that are kept for the user.
 const KEPT_RESPONSE: usize = 16 * 1024;
-/// So much of what the other side says fits into a sentence.
-const SAID: usize = 300;
+/// Maximum length of a provider's message in a sentence.
+const MAX_MESSAGE_BYTES: usize = 300;
 
-/// The failure that an HTTP status and its body mean. `who` answered.
+/// Classifies an HTTP status and its body. `who` is the host that answered.
 pub(super) fn of_status(who: &str, status: u16, body: &str) -> Failure {
-    of_message(who, status, &what_it_says(body), body)
+    of_message(who, status, &message_in(body), body)
 }
 
-/// The same where the message is known already.
-pub(super) fn of_message(who: &str, status: u16, said: &str, body: &str) -> Failure {
-    let sentence = if said.is_empty() {
+/// Like [`of_status`], for a message that is already extracted.
+pub(super) fn of_message(who: &str, status: u16, text: &str, body: &str) -> Failure {
+    let sentence = if text.is_empty() {
         format!("{who} answered with status {status}")
     } else {
-        format!("{who} answered with status {status}: {said}")
+        format!("{who} answered with status {status}: {text}")
     };
-    match trouble_of(status, said) {
+    match trouble_of(status, text) {
         Some(kind) => Failure::provider(kind, sentence),
         None => Failure::item(sentence, body),
     }
 }
 
-/// The provider's trouble behind a status and a message; none means that the item is at fault.
-fn trouble_of(status: u16, said: &str) -> Option<Trouble> {
-    let by_words = || of_words(said);
+/// Returns the provider problem behind a status and a message; `None` if the item is at fault.
+fn trouble_of(status: u16, text: &str) -> Option<Trouble> {
+    let by_words = || of_words(text);
     match status {
         400 | 413 | 422 => by_words(),
         401 | 403 => Some(by_words().unwrap_or(Trouble::Auth)),
@@ -143,9 +161,9 @@ fn trouble_of(status: u16, said: &str) -> Option<Trouble> {
     }
 }
 
-/// The provider's trouble that an API's message tells of, whatever the status said. The phrases are long enough not to
-/// be met by chance: an API may quote the prompt in its message.
-pub(super) fn of_words(said: &str) -> Option<Trouble> {
+/// Returns the provider problem that an API's message describes, whatever the status. The phrases
+/// are long enough not to match by chance: an API may quote the prompt in its message.
+pub(super) fn of_words(text: &str) -> Option<Trouble> {
     first_phrase(
         &[
             ("credit balance is too low", Trouble::Billing),
@@ -168,17 +186,17 @@ pub(super) fn of_words(said: &str) -> Option<Trouble> {
             ("rate_limit_error", Trouble::RateLimited),
             ("overloaded_error", Trouble::Overloaded),
         ],
-        said,
+        text,
     )
 }
 
-/// The trouble that the first phrase tells of which the text contains, in whatever case.
+/// Returns the problem of the first phrase that the text contains, case-insensitive.
 pub(super) fn first_phrase(phrases: &[(&str, Trouble)], text: &str) -> Option<Trouble> {
     let text = text.to_ascii_lowercase();
     phrases.iter().find(|(phrase, _)| text.contains(phrase)).map(|(_, kind)| *kind)
 }
 
-/// The failure of a success whose body is not the API's JSON.
+/// Builds the failure of a success status whose body is not the API's JSON.
 pub(super) fn of_strange_body(who: &str, body: &str) -> Failure {
     let trimmed = body.trim_start();
     let what = if trimmed.is_empty() {
@@ -193,8 +211,9 @@ pub(super) fn of_strange_body(who: &str, body: &str) -> Failure {
     Failure::provider(Trouble::NotTheApi, what)
 }
 
-/// What an error's body says, on one line: its type and message, a page's title, or its beginning.
-fn what_it_says(body: &str) -> String {
+/// Extracts a one-line message from an error body: its type and message, a page's title, or its
+/// beginning.
+fn message_in(body: &str) -> String {
     if let Ok(value) = serde_json::from_str::<Value>(body) {
         return one_line(&error_text(&value));
     }
@@ -204,7 +223,7 @@ fn what_it_says(body: &str) -> String {
     one_line(body)
 }
 
-/// The type, code and message of an error in any of the shapes that are in use.
+/// Extracts the type, code and message of an error in any of the common formats.
 pub(super) fn error_text(value: &Value) -> String {
     // Gemini wraps it in a list.
     let value = value.get(0).unwrap_or(value);
@@ -223,11 +242,12 @@ pub(super) fn error_text(value: &Value) -> String {
     }
 }
 
-/// Text made fit for a sentence: short, on one line, without control characters.
+/// Shortens text to one line without control characters.
 pub(super) fn one_line(text: &str) -> String {
-    let words: Vec<_> = head(text, 4 * SAID).split(|c: char| c.is_whitespace() || c.is_control()).collect();
+    let words: Vec<_> =
+        head(text, 4 * MAX_MESSAGE_BYTES).split(|c: char| c.is_whitespace() || c.is_control()).collect();
     let line = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-    let short = head(&line, SAID);
+    let short = head(&line, MAX_MESSAGE_BYTES);
     if short.len() < line.len() { format!("{short}…") } else { line }
 }
 
@@ -235,7 +255,7 @@ fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// The wait that a `retry-after` header asks for: seconds, or a date.
+/// Parses the wait in a `retry-after` header: seconds, or a date.
 pub(super) fn parse_retry_after(header: &str, now: Timestamp) -> Option<Duration> {
     let header = header.trim();
     if let Ok(seconds) = header.parse::<f64>() {
@@ -257,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_alone_tells_whose_fault_it_is() {
+    fn a_status_is_classified_without_a_body() {
         let table = [
             (400, None),
             (413, None),
@@ -284,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_tells_of_money_or_keys_is_the_providers_trouble_whatever_the_status() {
+    fn a_body_about_billing_or_keys_is_a_provider_problem() {
         let table = [
             (
                 400,
@@ -311,13 +331,13 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_quotes_such_words_far_into_its_error_stays_an_item() {
+    fn an_error_that_quotes_such_phrases_late_stays_an_item() {
         let quoted = format!(r#"{{"error":{{"message":"bad text: {} not logged in"}}}}"#, "x ".repeat(400));
         assert_eq!(kind(400, &quoted), None);
     }
 
     #[test]
-    fn a_message_says_who_what_and_what_to_do_on_one_line() {
+    fn a_message_names_host_problem_and_remedy_on_one_line() {
         let body =
             r#"{"type":"error","error":{"type":"authentication_error","message":"invalid\nx-api-key"}}"#;
         let text = of_status("api.anthropic.com", 401, body).to_string();
@@ -332,9 +352,9 @@ mod tests {
     }
 
     #[test]
-    fn a_useless_response_is_kept_but_not_all_of_it() {
+    fn an_unusable_response_is_kept_shortened() {
         let Failure::Item { response: Some(kept), .. } = of_status("host", 400, &"é".repeat(100_000)) else {
-            panic!("400 is the item's fault");
+            panic!("400 is an item failure");
         };
         assert_eq!(kept.len(), KEPT_RESPONSE);
     }

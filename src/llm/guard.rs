@@ -1,11 +1,14 @@
-//! The guard: stands between the worker and a child process, so that the child never outlives the worker.
+//! The guard: a process between the worker and a child process that makes sure that the child never
+//! outlives the worker.
 //!
-//! A mode of our own program. The worker tells it on standard input what to run, and then keeps that pipe open for as
-//! long as it wants the child: when the pipe closes, because the worker lets go of it or because the worker is no more,
-//! the guard ends the child. Kill -9 cannot be caught, but no process can keep its pipes open beyond it.
+//! A mode of our own program. The worker sends the job on standard input, and then keeps that pipe
+//! open for as long as it needs the child: when the pipe closes, because the worker drops it or
+//! dies, the guard ends the child. Kill -9 cannot be caught, but it always closes the pipes of the
+//! process.
 //!
-//! On Linux the kernel, too, ends the child with the guard (PDEATHSIG). Only the process itself can ask for that without
-//! unsafe code: so the child starts as our program, asks, and then becomes what it shall be.
+//! On Linux the kernel also ends the child with the guard (PDEATHSIG). Without unsafe code only the
+//! process itself can request that: so the child starts as our program, sets it, and then executes
+//! the real program.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -19,19 +22,19 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use serde::{Deserialize, Serialize};
 
-/// The first argument that makes a guard of our program.
+/// The first argument that runs our program as a guard.
 pub const GUARD: &str = "internal-guard";
-/// The first argument that makes our program become another.
+/// The first argument that makes our program execute another.
 const BECOME: &str = "internal-become";
 
-/// So long may a child take to end when it is asked to, before it is made to.
+/// Time for a child to end after SIGTERM, before SIGKILL.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 
-/// Exit codes, as shells have them.
+/// Exit codes, as in shells.
 const CANNOT_RUN: u8 = 126;
 const BY_SIGNAL: i32 = 128;
 
-/// What a guard is told to run: one line of JSON.
+/// A job for the guard: one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// The program.
@@ -42,30 +45,29 @@ pub struct Job {
     pub set: Vec<(String, String)>,
     /// Variables to remove.
     pub unset: Vec<String>,
-    /// What it reads.
+    /// Standard input of the program.
     pub input: String,
 }
 
-/// Does what the arguments of the process ask for, if they ask for a guard or its child. The first thing that `main`
-/// does.
+/// Runs as the guard or its child, if the arguments request that. Called first in `main`.
 pub fn dispatch(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let first = arguments.nth(1)?;
     if first == GUARD {
         Some(guard().unwrap_or_else(complain))
     } else if first == BECOME {
-        Some(complain(become_another(arguments)))
+        Some(complain(exec_program(arguments)))
     } else {
         None
     }
 }
 
-/// The path of our own program, as [`choose`](fn@super::choose) needs it: also when it was replaced by another version
-/// while we run.
+/// Returns the path of our own program, for [`choose`](fn@super::choose): also if another version
+/// replaced it while we run.
 pub fn own_program() -> io::Result<PathBuf> {
     std::env::current_exe().map(without_mark)
 }
 
-/// Linux marks the name of a program whose file is gone.
+/// Removes the mark that Linux appends to the path of a deleted program.
 fn without_mark(path: PathBuf) -> PathBuf {
     match path.to_str().and_then(|text| text.strip_suffix(" (deleted)")) {
         Some(text) => text.into(),
@@ -74,12 +76,12 @@ fn without_mark(path: PathBuf) -> PathBuf {
 }
 
 fn complain(error: io::Error) -> ExitCode {
-    // There is nobody else to tell.
+    // stderr is the only channel left.
     let _ = writeln!(io::stderr(), "claude-mem: {error}");
     ExitCode::from(CANNOT_RUN)
 }
 
-/// Runs the job that is told on standard input, and ends as it ends.
+/// Runs the job from standard input, and exits with its status.
 fn guard() -> io::Result<ExitCode> {
     let mut lifeline = BufReader::new(io::stdin());
     let mut line = String::new();
@@ -92,10 +94,11 @@ fn guard() -> io::Result<ExitCode> {
     let seen = Arc::clone(&course);
     thread::spawn(move || watch(lifeline, pid, &seen));
     if let Some(mut input) = child.stdin.take() {
-        // A child that does not read its input to the end says why itself.
+        // A child that does not read all of its input reports the reason itself.
         let _ = input.write_all(job.input.as_bytes());
     }
-    // The child stays a zombie until the watcher knows, so that it never signals a stranger with the same number.
+    // The child stays a zombie until the watcher is informed, so that the watcher never signals
+    // another process with the same pid.
     rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
     let was_let_go = advance(&course, Course::Ended) == Course::LetGo;
     if was_let_go {
@@ -113,7 +116,7 @@ enum Course {
     Ended,
 }
 
-/// Makes the next step and says which one was before.
+/// Moves to the next state and returns the previous one.
 fn advance(course: &Mutex<Course>, next: Course) -> Course {
     std::mem::replace(&mut *course.lock().unwrap_or_else(PoisonError::into_inner), next)
 }
@@ -133,7 +136,7 @@ fn watch(mut lifeline: impl Read, child: Pid, course: &Mutex<Course>) {
     end_everything(child);
 }
 
-/// Kills the child, what it started, and the guard with them: they are one process group.
+/// Kills the child, its descendants and the guard: they are one process group.
 fn end_everything(child: Pid) {
     let me = rustix::process::getpid();
     if rustix::process::getpgrp() == me {
@@ -155,7 +158,7 @@ fn start(job: &Job) -> io::Result<Child> {
 
 #[cfg(target_os = "linux")]
 fn command(job: &Job) -> Command {
-    // Not by its path: that may hold another version by now.
+    // Not by its path: another version may be there by now.
     let mut command = Command::new("/proc/self/exe");
     command.arg(BECOME).arg(std::process::id().to_string()).arg(&job.program).args(&job.arguments);
     command
@@ -168,26 +171,27 @@ fn command(job: &Job) -> Command {
     command
 }
 
-/// Becomes the program in the arguments, to die with the process of the number before it. Returns only if it cannot.
+/// Executes the program in the arguments, which then dies with the process whose pid comes first.
+/// Returns only on failure.
 #[cfg(target_os = "linux")]
-fn become_another(mut arguments: impl Iterator<Item = OsString>) -> io::Error {
+fn exec_program(mut arguments: impl Iterator<Item = OsString>) -> io::Error {
     use std::os::unix::process::CommandExt;
 
     let parent = arguments.next().and_then(|number| number.to_str()?.parse().ok());
-    let Some(program) = arguments.next() else { return io::Error::other("no program to become") };
+    let Some(program) = arguments.next() else { return io::Error::other("no program to execute") };
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
     }
-    // It may have ended before the kernel was told.
+    // The parent may have ended before the kernel was informed.
     if rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()) != parent {
-        return io::Error::other("nobody waits for this process any more");
+        return io::Error::other("the parent process has ended");
     }
     let error = Command::new(&program).args(arguments).exec();
     io::Error::new(error.kind(), format!("cannot start {}: {error}", program.display()))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn become_another(_: impl Iterator<Item = OsString>) -> io::Error {
+fn exec_program(_: impl Iterator<Item = OsString>) -> io::Error {
     io::Error::other("not needed on this system")
 }
 
@@ -196,14 +200,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_was_replaced_is_found_under_its_name() {
+    fn a_replaced_program_is_found_under_its_name() {
         assert_eq!(without_mark("/opt/claude-mem (deleted)".into()), PathBuf::from("/opt/claude-mem"));
         assert_eq!(without_mark("/opt/claude-mem".into()), PathBuf::from("/opt/claude-mem"));
         assert!(own_program().unwrap().is_file());
     }
 
     #[test]
-    fn other_arguments_are_none_of_its_business() {
+    fn other_arguments_are_ignored() {
         for arguments in [vec!["claude-mem"], vec!["claude-mem", "worker"], vec![]] {
             assert!(dispatch(arguments.into_iter().map(OsString::from)).is_none());
         }

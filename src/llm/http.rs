@@ -1,8 +1,8 @@
-//! One endpoint over HTTP: a JSON question, a JSON answer, or whose fault it is that there is none.
+//! An HTTP endpoint: JSON request, JSON response, or a classified failure.
 //!
-//! Everything is bounded: the time to connect, the time for the whole, the size of what is read. Redirects are not
-//! followed: an API has none, and a key would go along. The client is made for the first request, not before: its
-//! certificates are memory that an idle worker does not need.
+//! Everything is bounded: the time to connect, the total time, the size of the response. Redirects
+//! are not followed: an API has none, and the key would be sent along. The client is created for
+//! the first request, because its certificates take memory that an idle worker does not need.
 
 use std::error::Error;
 use std::fmt;
@@ -18,13 +18,14 @@ use super::api::Manner;
 use super::failure::{self, Failure, Trouble};
 use crate::config::{Proxies, Secret};
 
-/// The longest answer that is read. A model's answer has a few thousand tokens.
+/// Maximum size of a response. A model's response has a few thousand tokens.
 const MAX_ANSWER: usize = 4 * 1024 * 1024;
-/// The longest error that is read.
+/// Maximum size of an error body.
 const MAX_ERROR: usize = 64 * 1024;
-/// A host that does not take a connection within this time is not there.
+/// Maximum time to connect; a host that takes longer counts as unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections are kept for the next call of a burst, not for the next turn.
+/// Idle time of pooled connections: long enough for the next call of a burst, not for the next
+/// turn.
 const KEEP_IDLE: Duration = Duration::from_secs(20);
 
 /// An HTTP API.
@@ -38,14 +39,14 @@ pub(super) struct Endpoint {
 }
 
 impl fmt::Debug for Endpoint {
-    /// Neither the key nor what the address or a proxy's address may contain.
+    /// Shows neither the key nor credentials in the address or a proxy's address.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Endpoint({})", self.who)
     }
 }
 
 impl Endpoint {
-    /// The API at this address.
+    /// Creates the endpoint at this URL.
     pub fn new(
         base_url: &str,
         key: Option<Secret>,
@@ -56,23 +57,23 @@ impl Endpoint {
         if !matches!(base.scheme(), "http" | "https") {
             return Err("must begin with https:// or http://");
         }
-        let host = base.host_str().ok_or("names no host")?;
+        let host = base.host_str().ok_or("has no host")?;
         let who = base.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         Ok(Self { base, who, key, proxies: proxies.clone(), timeout, client: OnceCell::new() })
     }
 
-    /// The path of the address.
+    /// Returns the path of the URL.
     pub fn path(&self) -> &str {
         self.base.path()
     }
 
-    /// Whether it is on this machine.
+    /// True if it is on this machine.
     pub fn is_on_this_machine(&self) -> bool {
         let host = self.base.host_str().unwrap_or_default().trim_matches(['[', ']']);
         host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
     }
 
-    /// Asks once.
+    /// Sends one request.
     pub async fn post(&self, manner: &Manner<'_>, question: &Value) -> Result<Value, Failure> {
         let exchange = async {
             let request = self
@@ -87,15 +88,15 @@ impl Endpoint {
             Ok(answer) => answer,
             Err(_) => {
                 let seconds = self.timeout.as_secs_f32();
-                let what = format!("{} did not answer in full within {seconds} s", self.who);
-                Err(Failure::provider(Trouble::Timeout, what))
+                let what = format!("{} did not respond completely within {seconds} s", self.who);
+                Err(Failure::provider(Trouble::Timeout, what).may_cost())
             }
         }
     }
 
-    /// A failure that says that this is not the API we know.
+    /// Builds the failure of a response that is not from a known API.
     pub fn not_the_api(&self, answer: &Value) -> Failure {
-        let what = format!("{} answered with JSON of an unknown kind: {answer}", self.who);
+        let what = format!("{} answered with JSON in an unknown format: {answer}", self.who);
         Failure::provider(Trouble::NotTheApi, failure::one_line(&what))
     }
 
@@ -113,9 +114,7 @@ impl Endpoint {
         }
         if let Some(key) = &self.key {
             let mut value = HeaderValue::from_str(&format!("{}{}", manner.key_prefix, key.expose()))
-                .map_err(|_| {
-                    Failure::provider(Trouble::Auth, "the key contains characters that no key has")
-                })?;
+                .map_err(|_| Failure::provider(Trouble::Auth, "the key contains invalid characters"))?;
             value.set_sensitive(true);
             headers.insert(manner.key_header.clone(), value);
         }
@@ -135,7 +134,7 @@ impl Endpoint {
         }
         match serde_json::from_str::<Value>(&body) {
             Ok(answer) if answer.is_object() => self.checked(answer, wait),
-            // It took the request and answered at length: that is about this request.
+            // It accepted the request and answered at length: that concerns this request.
             _ if !complete && claims_json => {
                 Err(Failure::item(format!("{} answered with more than {limit} bytes", self.who), &body))
             }
@@ -143,7 +142,7 @@ impl Endpoint {
         }
     }
 
-    /// Some gateways report errors with status 200.
+    /// Checks for errors that some gateways report with status 200.
     fn checked(&self, answer: Value, wait: Option<Duration>) -> Result<Value, Failure> {
         let Some(error) = answer.get("error").filter(|error| !error.is_null()) else { return Ok(answer) };
         let code = error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
@@ -151,7 +150,8 @@ impl Endpoint {
         Err(failure::of_status(&self.who, status, &answer.to_string()).retry_after(wait))
     }
 
-    /// The body, without our key should somebody repeat it, and whether that is all of it.
+    /// Reads the body and removes our key from it, in case it is echoed. The flag is true if the
+    /// body is complete.
     async fn read(&self, response: &mut reqwest::Response, limit: usize) -> Result<(String, bool), Failure> {
         let mut body = Vec::new();
         let mut complete = true;
@@ -167,7 +167,7 @@ impl Endpoint {
         Ok((self.key.iter().fold(text, |text, key| key.scrub(text)), complete))
     }
 
-    /// The failure behind an error of the connection. Never shows an address: it may contain a password.
+    /// Builds the failure of a connection error. Never shows a URL: it may contain a password.
     pub(super) fn broken(&self, error: reqwest::Error) -> Failure {
         let kind = if error.is_timeout() { Trouble::Timeout } else { Trouble::Unreachable };
         let error = error.without_url();
@@ -175,8 +175,13 @@ impl Endpoint {
         while let Some(source) = cause.source() {
             cause = source;
         }
-        let what = if error.is_connect() { "cannot be reached" } else { "broke the connection" };
-        Failure::provider(kind, format!("{} {what}: {}", self.who, failure::one_line(&cause.to_string())))
+        let is_unsent = error.is_connect() || error.is_builder();
+        let what = if error.is_connect() { "cannot be reached" } else { "closed the connection" };
+        let failure = Failure::provider(
+            kind,
+            format!("{} {what}: {}", self.who, failure::one_line(&cause.to_string())),
+        );
+        if is_unsent { failure } else { failure.may_cost() }
     }
 
     pub(super) async fn client(&self) -> Result<&Client, Failure> {
@@ -184,7 +189,7 @@ impl Endpoint {
     }
 
     fn build(&self) -> Result<Client, Failure> {
-        // An error means that it is installed already.
+        // An error means that it is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
             .user_agent(concat!("claude-mem/", env!("CARGO_PKG_VERSION")))
@@ -198,7 +203,7 @@ impl Endpoint {
                 builder = builder.proxy(proxy);
             }
         }
-        let failed = |error| format!("no HTTP client could be made: {error}");
+        let failed = |error| format!("cannot create an HTTP client: {error}");
         builder.build().map_err(|error| Failure::provider(Trouble::Unreachable, failed(error.without_url())))
     }
 
@@ -230,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_joined_whatever_their_end_looks_like() {
+    fn urls_are_joined_with_and_without_a_trailing_slash() {
         for base in ["https://host/v1", "https://host/v1/", " https://host/v1// "] {
             assert_eq!(endpoint(base).unwrap().url("/messages").as_str(), "https://host/v1/messages");
         }
@@ -238,14 +243,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_address_is_refused_with_the_reason() {
+    fn an_invalid_url_is_rejected_with_the_reason() {
         for base in ["", "api.anthropic.com", "ftp://host", "https://"] {
             assert!(endpoint(base).is_err(), "{base}");
         }
     }
 
     #[test]
-    fn this_machine_is_recognised_by_name_and_number() {
+    fn this_machine_is_recognised_by_name_and_address() {
         for base in ["http://localhost:1", "http://127.0.0.1", "http://127.8.8.8:2/v1", "http://[::1]:3"] {
             assert!(endpoint(base).unwrap().is_on_this_machine(), "{base}");
         }
@@ -261,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_cannot_be_a_header_is_named_but_not_shown() {
+    fn an_invalid_key_is_reported_but_not_shown() {
         let endpoint =
             Endpoint::new("http://host", Secret::new("sk-a\nb"), &Proxies::default(), Duration::ZERO)
                 .unwrap();

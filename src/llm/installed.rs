@@ -1,4 +1,4 @@
-//! What is known of the user's `claude` without starting it: where it is, and whether it is logged in.
+//! Finds the user's `claude` and its login without starting it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,11 +9,46 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::config::{Environment, Outgoing};
+use crate::paths::Home;
 
-/// Where installers put programs that the `PATH` of a service does not name; below the user's home.
-const HOME_PLACES: [&str; 5] = [".local/bin", ".claude/local", ".npm-global/bin", ".bun/bin", ".volta/bin"];
-/// The same, elsewhere.
-const OTHER_PLACES: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"];
+/// Directories below the user's home where installers put programs and that are not in a service's
+/// `PATH`.
+const HOME_PLACES: [&str; 8] = [
+    ".local/bin",
+    ".claude/local",
+    ".npm-global/bin",
+    ".bun/bin",
+    ".volta/bin",
+    ".asdf/shims",
+    ".local/share/mise/shims",
+    ".nix-profile/bin",
+];
+/// Directories with one subdirectory per version of node, and the location of the programs below
+/// that.
+const VERSIONED_PLACES: [(&str, &str); 4] = [
+    (".nvm/versions/node", "bin"),
+    (".local/share/fnm/node-versions", "installation/bin"),
+    (".fnm/node-versions", "installation/bin"),
+    (".asdf/installs/nodejs", "bin"),
+];
+/// Other such directories.
+const OTHER_PLACES: [&str; 5] = [
+    "/usr/local/bin",
+    "/usr/bin",
+    "/opt/homebrew/bin",
+    "/run/current-system/sw/bin",
+    "/nix/var/nix/profiles/default/bin",
+];
+
+/// Finds the client as [`find`] does, else where `install` found it: a version manager's
+/// directories are in the shell's `PATH` and not in a service's.
+pub(crate) fn find_client(command: &str, environment: &Environment, home: &Home) -> Option<PathBuf> {
+    let recorded = || {
+        let path = PathBuf::from(fs::read_to_string(home.client_path()).ok()?.trim());
+        (!command.contains('/') && path.is_absolute() && is_program(&path)).then_some(path)
+    };
+    recorded().or_else(|| find(command, environment))
+}
 
 /// Finds a program by its name or path.
 pub(crate) fn find(command: &str, environment: &Environment) -> Option<PathBuf> {
@@ -27,16 +62,30 @@ pub(crate) fn find(command: &str, environment: &Environment) -> Option<PathBuf> 
     }
     let of_path = std::env::split_paths(environment.outgoing.path.as_deref().unwrap_or(OsStr::new("")));
     let of_home = HOME_PLACES.iter().filter_map(|place| Some(home?.join(place)));
-    let places = of_path.chain(of_home).chain(OTHER_PLACES.iter().map(PathBuf::from));
+    let of_versions = || home.into_iter().flat_map(versioned_places);
+    let places = of_path.chain(of_home).chain(OTHER_PLACES.iter().map(PathBuf::from)).chain(of_versions());
     places.filter(|place| place.is_absolute()).map(|place| place.join(command)).find(|path| is_program(path))
+}
+
+/// Returns the program directories of every version of node, last modified first.
+fn versioned_places(home: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for (folder, below) in VERSIONED_PLACES {
+        let versions = fs::read_dir(home.join(folder)).into_iter().flatten().flatten();
+        found.extend(versions.map(|version| {
+            (version.metadata().and_then(|meta| meta.modified()).ok(), version.path().join(below))
+        }));
+    }
+    found.sort_by(|one, other| other.cmp(one));
+    found.into_iter().map(|(_, place)| place).collect()
 }
 
 fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether `claude` is logged in, as far as files tell. On macOS the login itself is in the keychain, which is not asked:
-/// there it counts that an account is known.
+/// True if `claude` is logged in, judging by its files. On macOS the login itself is in the
+/// keychain, which is not queried: there a known account counts.
 pub(super) fn is_logged_in(environment: &Environment) -> bool {
     logged_in(&environment.outgoing, environment.user_home.as_deref(), cfg!(target_os = "macos"))
 }
@@ -52,14 +101,14 @@ fn logged_in(outgoing: &Outgoing, home: Option<&Path>, has_keychain: bool) -> bo
         || (has_keychain && account().is_some_and(|state| state.account.is_some()))
 }
 
-/// The client's file with its login.
+/// The client's credentials file.
 #[derive(Deserialize)]
 struct Login {
     #[serde(rename = "claudeAiOauth")]
     oauth: Option<IgnoredAny>,
 }
 
-/// The client's file with its state.
+/// The client's state file.
 #[derive(Deserialize)]
 struct State {
     #[serde(rename = "oauthAccount")]
@@ -81,7 +130,29 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_found_on_the_path_then_where_installers_put_it() {
+    #[allow(clippy::field_reassign_with_default, reason = "a field is private")]
+    fn a_version_managers_client_is_found_by_install_or_by_search() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut environment = Environment::default();
+        environment.user_home = Some(scratch.path().to_owned());
+        environment.outgoing.path = None;
+        let home = Home::at(scratch.path().join("mem"));
+        let name = "claude-of-a-version-manager";
+        assert_eq!(find_client(name, &environment, &home), None);
+        let by_looking = scratch.path().join(".nvm/versions/node/v22.1.0/bin").join(name);
+        program(&by_looking, 0o755);
+        assert_eq!(find_client(name, &environment, &home), Some(by_looking.clone()));
+        let seen = scratch.path().join("odd/place/claude");
+        program(&seen, 0o755);
+        fs::create_dir_all(home.dir()).unwrap();
+        fs::write(home.client_path(), format!("{}\n", seen.display())).unwrap();
+        assert_eq!(find_client(name, &environment, &home), Some(seen.clone()));
+        fs::remove_file(seen).unwrap();
+        assert_eq!(find_client(name, &environment, &home), Some(by_looking));
+    }
+
+    #[test]
+    fn a_program_is_found_on_path_then_in_install_directories() {
         let scratch = tempfile::tempdir().unwrap();
         let (on_path, in_home) = (scratch.path().join("bin"), scratch.path().join("home"));
         let mut environment = Environment::default();
@@ -98,12 +169,12 @@ mod tests {
         assert_eq!(
             find("./mem-test-claude", &environment),
             None,
-            "what it is would depend on where we stand"
+            "a relative path would depend on the working directory"
         );
     }
 
     #[test]
-    fn a_login_is_seen_in_the_clients_own_files() {
+    fn a_login_is_detected_in_the_clients_files() {
         let home = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = home.path().join(name);
@@ -121,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moved_configuration_and_a_token_count_too() {
+    fn a_moved_configuration_and_a_token_count_as_login() {
         let home = tempfile::tempdir().unwrap();
         let moved = home.path().join("moved");
         fs::create_dir(&moved).unwrap();

@@ -1,7 +1,7 @@
-//! Models: one request, one response, whoever answers.
+//! Models: one request, one response, any provider.
 //!
-//! The only place with outgoing HTTP and child processes. Knows providers, keys, money and trouble; knows nothing of
-//! what is asked or of what is done with the answer.
+//! The only module with outgoing HTTP and child processes. Handles providers, keys, costs and
+//! failures; independent of the content of requests and the use of responses.
 
 mod anthropic;
 mod api;
@@ -27,56 +27,56 @@ use crate::privacy::Redacted;
 pub use choose::{Choice, choose};
 pub use failure::{Failure, ProviderFailure, Trouble};
 
-/// What is asked.
+/// A request to a model.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Who the model is and what it does: the program's own words.
+    /// The system prompt: fixed text of this program.
     pub system: String,
-    /// What it does it with.
+    /// The user prompt.
     pub prompt: Redacted,
-    /// The form of the answer.
+    /// The format of the response.
     pub tool: Tool,
-    /// The answer may be no longer than this.
+    /// Maximum length of the response.
     pub max_output_tokens: u32,
 }
 
-/// The form of an answer: a tool that the model must call, where a provider has such a thing, and a description of the
-/// JSON to write, where not.
+/// The format of a response: a tool that the model must call, if the provider supports tools,
+/// otherwise a description of the expected JSON.
 #[derive(Debug, Clone)]
 pub struct Tool {
     /// Letters, digits and underscores.
     pub name: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub description: &'static str,
     /// The JSON schema of its input, an object.
     pub schema: Value,
 }
 
-/// What was answered. Whether it is of any use is for the caller to see.
+/// A response. The caller validates its content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
-    /// The tool call's input as JSON, or what the model said instead.
+    /// The tool call's input as JSON, or the model's text instead of it.
     pub text: String,
-    /// What it took.
+    /// The usage.
     pub usage: Usage,
-    /// The model that answered, by its own account.
+    /// The name of the model, as it reports it.
     pub model: String,
-    /// Whether the answer ends where it does because it reached the limit.
+    /// True if the response was cut off at the limit.
     pub truncated: bool,
 }
 
-/// What a call took.
+/// The usage of a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Usage {
-    /// Tokens read, cached ones included.
+    /// Input tokens, including cached ones.
     pub tokens_in: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub tokens_out: u64,
-    /// What the provider itself says that it cost.
+    /// The cost that the provider reports.
     pub cost_usd: Option<f64>,
 }
 
-/// A model that can be asked.
+/// A configured model.
 #[derive(Debug, Clone)]
 pub enum Llm {
     /// Anthropic's Messages API.
@@ -88,7 +88,7 @@ pub enum Llm {
 }
 
 impl Llm {
-    /// Asks. Dropping the future gives up the call and whatever it started.
+    /// Sends the request. Dropping the future cancels the call and everything it started.
     pub async fn complete(&self, request: &Request) -> Result<Response, Failure> {
         match self {
             Self::Anthropic(provider) => provider.complete(request).await,
@@ -97,7 +97,7 @@ impl Llm {
         }
     }
 
-    /// The provider's name, as in the settings.
+    /// Returns the provider's name, as in the settings.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Anthropic(_) => "anthropic",
@@ -106,7 +106,7 @@ impl Llm {
         }
     }
 
-    /// The model that is asked for.
+    /// Returns the name of the requested model.
     pub fn model(&self) -> &str {
         match self {
             Self::Anthropic(provider) => &provider.0.model,
@@ -115,20 +115,15 @@ impl Llm {
         }
     }
 
-    /// What a call cost, whether it gave a response or took something in vain: what the provider says, else the
-    /// tokens at the price of the model.
+    /// Returns the cost of a call, successful or not: as the provider reports it, else the tokens
+    /// at the model's price.
     pub fn cost(&self, prices: &BTreeMap<String, Price>, usage: &Usage) -> f64 {
         usage.cost_usd.unwrap_or_else(|| budget::cost(self.price(prices), usage))
     }
 
-    /// What a request might cost at most.
+    /// Returns the maximum cost of a request.
     pub fn cost_at_most(&self, prices: &BTreeMap<String, Price>, request: &Request) -> f64 {
-        let usage = Usage {
-            tokens_in: request.most_tokens_in(),
-            tokens_out: u64::from(request.max_output_tokens),
-            cost_usd: None,
-        };
-        budget::cost(self.price(prices), &usage)
+        budget::cost(self.price(prices), &request.most_usage())
     }
 
     fn price(&self, prices: &BTreeMap<String, Price>) -> Price {
@@ -142,14 +137,23 @@ impl Llm {
 }
 
 impl Request {
-    /// More tokens than the request has, with what providers add to it.
+    /// Returns the maximum usage of the request.
+    pub fn most_usage(&self) -> Usage {
+        Usage {
+            tokens_in: self.most_tokens_in(),
+            tokens_out: u64::from(self.max_output_tokens),
+            cost_usd: None,
+        }
+    }
+
+    /// Upper bound of the input tokens, including those that providers add.
     fn most_tokens_in(&self) -> u64 {
         const ADDED: u64 = 1_000;
         let tool = self.tool.description.len() + self.tool.schema.to_string().len();
         budget::most_tokens(self.system.len() + self.prompt.as_str().len() + tool) + ADDED
     }
 
-    /// The system prompt for a provider that cannot be made to call a tool.
+    /// Returns the system prompt for a provider that cannot force a tool call.
     fn system_with_form(&self) -> String {
         let Tool { name, description, schema } = &self.tool;
         format!(
@@ -161,7 +165,7 @@ impl Request {
 }
 
 impl Usage {
-    /// For an endpoint that does not say what a call took: more than it did.
+    /// Upper bound of the usage, for an endpoint that does not report it.
     fn at_most(request: &Request, answer: &str) -> Self {
         Self {
             tokens_in: request.most_tokens_in(),

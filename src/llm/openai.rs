@@ -1,4 +1,5 @@
-//! Any endpoint that speaks OpenAI's chat API: an answer in JSON by a schema where it has that, and by request where not.
+//! Any endpoint with OpenAI's chat API: uses a JSON schema for the response if supported, otherwise
+//! a description.
 
 use std::sync::Arc;
 
@@ -8,12 +9,15 @@ use serde_json::{Value, json};
 use super::api::{Api, Manner, Offer};
 use super::{Failure, Request, Response, Usage};
 
-/// The form of the answer is described, not enforced.
+/// The format of the response is described, not enforced.
 const NO_SCHEMA: u8 = 1;
-/// The limit goes by its newer name.
+/// The output limit uses its newer name.
 const NEW_LIMIT: u8 = 2;
+/// The effort parameter is omitted.
+const EFFORT: u8 = 4;
 
-const OFFERS: [Offer; 2] = [
+const OFFERS: [Offer; 3] = [
+    Offer { bit: EFFORT, words: &["reasoning_effort", "reasoning.effort"] },
     Offer { bit: NEW_LIMIT, words: &["max_completion_tokens"] },
     Offer { bit: NO_SCHEMA, words: &["response_format", "json_schema", "schema", "structured output"] },
 ];
@@ -47,9 +51,13 @@ impl OpenAi {
         });
         let limit = if given_up & NEW_LIMIT == 0 { "max_tokens" } else { "max_completion_tokens" };
         question[limit] = request.max_output_tokens.into();
+        // Thinking is billed, uses up the output limit, and is not needed for this task.
+        if given_up & EFFORT == 0 {
+            question["reasoning_effort"] = "low".into();
+        }
         if by_schema {
             let tool = &request.tool;
-            // Not strict: that wants every field required, and a partial answer is worth having.
+            // Not strict: strict mode requires every field, and a partial response is useful.
             question["response_format"] = json!({
                 "type": "json_schema",
                 "json_schema": {
@@ -64,7 +72,7 @@ impl OpenAi {
         let Some(choice) = answer.get("choices").and_then(|choices| choices.get(0)) else {
             return Err(self.0.endpoint.not_the_api(answer));
         };
-        let text = said(&choice["message"]);
+        let text = text_of(&choice["message"]);
         Ok(Response {
             usage: usage(answer).unwrap_or_else(|| Usage::at_most(request, &text)),
             model: self.0.model_in(answer),
@@ -74,8 +82,8 @@ impl OpenAi {
     }
 }
 
-/// What a message says, in the ways that endpoints have of saying it.
-fn said(message: &Value) -> String {
+/// Returns the text of a message, in any of the formats that endpoints use.
+fn text_of(message: &Value) -> String {
     let part = |part: &Value| part["text"].as_str().map(str::to_owned);
     let content = match &message["content"] {
         Value::String(text) => Some(text.clone()),

@@ -1,14 +1,14 @@
-//! A tool's arguments: read kindly, because a model wrote them, and refused with advice.
+//! A tool's arguments: parsed leniently, because a model wrote them, and rejected with advice.
 
 use rmcp::model::{JsonObject, Tool};
 use serde_json::Value;
 
-/// What a tool was called with.
+/// The arguments of a tool call.
 #[derive(Debug)]
 pub struct Arguments(JsonObject);
 
 impl Arguments {
-    /// The arguments, if the tool has all of them.
+    /// Returns the arguments; fails if one is unknown or a required one is missing.
     pub fn new(tool: &Tool, given: JsonObject) -> Result<Self, String> {
         let known = tool.input_schema.get("properties").and_then(Value::as_object);
         let names: Vec<&str> = known.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
@@ -23,17 +23,17 @@ impl Arguments {
         Ok(Self(given))
     }
 
-    /// A text; empty if it is not there.
+    /// Returns a string; empty if missing.
     pub fn text(&self, name: &str) -> Result<String, String> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(String::new()),
             Some(Value::String(text)) => Ok(text.trim().to_owned()),
             Some(Value::Number(number)) => Ok(number.to_string()),
-            Some(other) => Err(format!("{name} is a text, not {}", told(other))),
+            Some(other) => Err(format!("{name} must be a string, not {}", type_name(other))),
         }
     }
 
-    /// A number from `least` to `most`, or the usual one.
+    /// Returns a number from `least` to `most`; `usual` if missing.
     pub fn number(&self, name: &str, usual: u32, least: u32, most: u32) -> Result<u32, String> {
         let number = match self.0.get(name) {
             None | Some(Value::Null) => return Ok(usual),
@@ -42,12 +42,12 @@ impl Arguments {
             Some(_) => None,
         };
         let number = number.filter(|number| *number >= 0.0);
-        let number = number.ok_or_else(|| format!("{name} is a number, 0 or more"))?;
-        // Beyond what is meant by anybody: as near as can be.
+        let number = number.ok_or_else(|| format!("{name} must be a number, 0 or more"))?;
+        // A number out of range is clamped.
         Ok((number.min(f64::from(most)) as u32).max(least))
     }
 
-    /// Texts: a list, or one of them, or several with commas between.
+    /// Returns strings from a list, a single string, or a comma-separated one.
     pub fn words(&self, name: &str) -> Result<Vec<String>, String> {
         let mut words = Vec::new();
         let items = match self.0.get(name) {
@@ -59,24 +59,29 @@ impl Arguments {
             match item {
                 Value::String(text) => words.extend(text.split(',').map(|word| word.trim().to_owned())),
                 Value::Number(number) => words.push(number.to_string()),
-                other => return Err(format!("{name} is a list of texts; there is {} in it", told(other))),
+                other => {
+                    return Err(format!(
+                        "{name} must be a list of strings; it contains {}",
+                        type_name(other)
+                    ));
+                }
             }
         }
         words.retain(|word| !word.is_empty());
         Ok(words)
     }
 
-    /// Yes or no.
+    /// Returns a boolean; false if missing.
     pub fn flag(&self, name: &str) -> Result<bool, String> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(false),
             Some(Value::Bool(flag)) => Ok(*flag),
             Some(Value::String(word)) if word == "true" || word == "false" => Ok(word == "true"),
-            Some(_) => Err(format!("{name} is true or false")),
+            Some(_) => Err(format!("{name} must be true or false")),
         }
     }
 
-    /// All arguments as text, to know the same call again.
+    /// Returns all other arguments as text, to recognise a repeated call.
     pub fn without(&self, name: &str) -> String {
         let mut others = self.0.clone();
         others.remove(name);
@@ -84,12 +89,12 @@ impl Arguments {
     }
 }
 
-fn told(value: &Value) -> &'static str {
+fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
-        Value::Bool(_) => "true or false",
+        Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
@@ -108,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_means_is_understood() {
+    fn lenient_forms_are_accepted() {
         let arguments = given("get", json!({"ids": [12, "S3", "4, 5"]})).unwrap();
         assert_eq!(arguments.words("ids").unwrap(), ["12", "S3", "4", "5"]);
         assert_eq!(given("get", json!({"ids": "7"})).unwrap().words("ids").unwrap(), ["7"]);
@@ -119,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told() {
+    fn invalid_arguments_are_rejected_with_advice() {
         assert!(given("search", json!({})).unwrap_err().contains("'query'"));
         assert!(given("search", json!({"query": "x", "q": 1})).unwrap_err().contains("it takes"));
         let arguments = given("search", json!({"query": {}, "limit": -1})).unwrap();

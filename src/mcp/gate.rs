@@ -1,8 +1,9 @@
-//! The door between stdio and the protocol's library: a line in, a message out.
+//! The transport between stdio and the MCP library: one message per line.
 //!
-//! It takes care of what the library does not. It would keep silent about a line that is no JSON or is too long, so that a
-//! client waits; it would end on a notification that comes before `initialize`; and it would answer `server/discover`,
-//! which Claude Code takes for an invitation to a protocol that needs more than this server has.
+//! Handles what the library does not. The library would not respond to a line that is too long or
+//! not JSON, so that a client waits; it would exit on a notification before `initialize`; and it
+//! would answer `server/discover`, which makes Claude Code use a protocol version that this server
+//! does not fully support.
 
 use std::io;
 use std::sync::Arc;
@@ -19,33 +20,33 @@ use tokio::io::{
 };
 use tokio::sync::{Mutex, mpsc};
 
-/// A longer line is not a message.
-const MOST_LINE_BYTES: usize = 16 << 20;
-/// So many messages wait before the client must.
-const WAITING: usize = 64;
+/// Maximum length of a message.
+const MAX_LINE_BYTES: usize = 16 << 20;
+/// Messages to buffer before the client has to wait.
+const MAX_BUFFERED: usize = 64;
 
 /// A transport for the library.
 #[derive(Debug)]
-pub struct Gate<W> {
+pub struct LenientTransport<W> {
     messages: mpsc::Receiver<ClientJsonRpcMessage>,
     output: Arc<Mutex<W>>,
 }
 
-impl<W: AsyncWrite + Send + Unpin + 'static> Gate<W> {
-    /// Begins to read.
+impl<W: AsyncWrite + Send + Unpin + 'static> LenientTransport<W> {
+    /// Starts reading.
     pub fn open<R: AsyncRead + Send + Unpin + 'static>(input: R, output: W) -> Self {
-        let (sender, messages) = mpsc::channel(WAITING);
+        let (sender, messages) = mpsc::channel(MAX_BUFFERED);
         let output = Arc::new(Mutex::new(output));
         let answers = output.clone();
         tokio::spawn(async move {
-            // Input that cannot be read has ended.
+            // A read error counts as end of input.
             let _ = read(BufReader::new(input), &sender, &answers).await;
         });
         Self { messages, output }
     }
 }
 
-impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for Gate<W> {
+impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for LenientTransport<W> {
     type Error = io::Error;
 
     fn send(
@@ -71,9 +72,9 @@ async fn read<W: AsyncWrite + Unpin>(
     output: &Mutex<W>,
 ) -> io::Result<()> {
     let mut line = Vec::new();
-    let mut judge = Judge::default();
+    let mut classifier = Classifier::default();
     while let Some(is_whole) = next_line(&mut input, &mut line).await? {
-        let verdict = if is_whole { judge.judge(&line) } else { too_long() };
+        let verdict = if is_whole { classifier.classify(&line) } else { too_long() };
         match verdict {
             Verdict::Pass(message) => {
                 if messages.send(*message).await.is_err() {
@@ -87,17 +88,18 @@ async fn read<W: AsyncWrite + Unpin>(
     Ok(())
 }
 
-/// Reads a line. False if it was too long and is gone; nothing at the end.
+/// Reads a line. Returns false for a line that was too long and has been skipped; none at the end
+/// of input.
 async fn next_line(input: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> io::Result<Option<bool>> {
     line.clear();
-    let read = (&mut *input).take(MOST_LINE_BYTES as u64).read_until(b'\n', line).await?;
+    let read = (&mut *input).take(MAX_LINE_BYTES as u64).read_until(b'\n', line).await?;
     if read == 0 {
         return Ok(None);
     }
-    if read < MOST_LINE_BYTES || line.ends_with(b"\n") {
+    if read < MAX_LINE_BYTES || line.ends_with(b"\n") {
         return Ok(Some(true));
     }
-    // Give the memory back, too.
+    // Free the buffer as well.
     *line = Vec::new();
     loop {
         let part = input.fill_buf().await?;
@@ -119,30 +121,30 @@ async fn write<W: AsyncWrite + Unpin>(output: &Mutex<W>, message: &ServerJsonRpc
     output.flush().await
 }
 
-/// What is to be done with a line.
+/// The action for a line.
 #[derive(Debug)]
 enum Verdict {
-    /// It is a message for the library.
+    /// Pass the message to the library.
     Pass(Box<ClientJsonRpcMessage>),
-    /// It is answered here.
+    /// Answer it here.
     Answer(ErrorData, Option<RequestId>),
-    /// Nobody waits for an answer.
+    /// Ignore it: the client expects no response.
     Ignore,
 }
 
 fn too_long() -> Verdict {
-    let message = format!("a message may have {MOST_LINE_BYTES} bytes at most");
+    let message = format!("message too long: the limit is {MAX_LINE_BYTES} bytes");
     Verdict::Answer(ErrorData::invalid_request(message, None), None)
 }
 
-/// Knows how far the conversation is.
+/// Classifies lines; tracks if the session is initialized.
 #[derive(Debug, Default)]
-struct Judge {
-    has_begun: bool,
+struct Classifier {
+    is_initialized: bool,
 }
 
-impl Judge {
-    fn judge(&mut self, line: &[u8]) -> Verdict {
+impl Classifier {
+    fn classify(&mut self, line: &[u8]) -> Verdict {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
         if line.is_empty() {
             return Verdict::Ignore;
@@ -151,7 +153,7 @@ impl Judge {
             Ok(value) => value,
             Err(error) => {
                 return Verdict::Answer(
-                    ErrorData::parse_error(format!("this is no JSON: {error}"), None),
+                    ErrorData::parse_error(format!("not valid JSON: {error}"), None),
                     None,
                 );
             }
@@ -163,19 +165,19 @@ impl Judge {
         if !value.is_object() || (method.is_empty() && !is_response(&value)) {
             return refused(
                 ErrorCode::INVALID_REQUEST,
-                "a message is one JSON-RPC request, notification or response",
+                "a message must be one JSON-RPC request, notification or response",
             );
         }
         let is_request = !method.is_empty() && value.get("id").is_some();
         if !is_request {
-            let message = if self.has_begun { serde_json::from_value(value).ok() } else { None };
+            let message = if self.is_initialized { serde_json::from_value(value).ok() } else { None };
             return message.map_or(Verdict::Ignore, Verdict::Pass);
         }
         if method == "server/discover" {
-            return refused(ErrorCode::METHOD_NOT_FOUND, "server/discover is not supported: send initialize");
+            return refused(ErrorCode::METHOD_NOT_FOUND, "server/discover is not supported; send initialize");
         }
-        if !self.has_begun && !matches!(method.as_str(), "initialize" | "ping") {
-            return refused(ErrorCode::INVALID_REQUEST, "the first request is initialize");
+        if !self.is_initialized && !matches!(method.as_str(), "initialize" | "ping") {
+            return refused(ErrorCode::INVALID_REQUEST, "the first request must be initialize");
         }
         let message = match serde_json::from_value(value) {
             Ok(message) => message,
@@ -186,7 +188,7 @@ impl Judge {
                 let advice = "initialize needs protocolVersion, capabilities and clientInfo";
                 return refused(ErrorCode::INVALID_PARAMS, advice);
             }
-            self.has_begun = true;
+            self.is_initialized = true;
         }
         Verdict::Pass(Box::new(message))
     }
@@ -196,7 +198,8 @@ fn is_response(value: &Value) -> bool {
     value.get("id").is_some() && (value.get("result").is_some() || value.get("error").is_some())
 }
 
-/// The library takes a request whose parameters it does not understand for one of another kind.
+/// True if the message is a valid `initialize`: the library parses a request with invalid
+/// parameters as another type.
 fn is_initialize(message: &ClientJsonRpcMessage) -> bool {
     matches!(message, JsonRpcMessage::Request(request) if matches!(request.request, ClientRequest::InitializeRequest(_)))
 }
@@ -217,8 +220,8 @@ mod tests {
     }
 
     #[test]
-    fn whatever_comes_before_the_beginning_does_not_end_it() {
-        let mut judge = Judge::default();
+    fn invalid_lines_before_initialize_are_survived() {
+        let mut classifier = Classifier::default();
         for (line, expected) in [
             ("", 0),
             ("not json", -32700),
@@ -238,20 +241,21 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":9,"method":"tools/list"}"#, 1),
             (r#"{"id":10,"method":"tools/list"}"#, -32600),
         ] {
-            let verdict = judge.judge(line.replace('\n', "").as_bytes());
+            let verdict = classifier.classify(line.replace('\n', "").as_bytes());
             assert_eq!(code(&verdict), expected, "{line}: {verdict:?}");
         }
     }
 
     #[test]
-    fn a_refusal_goes_to_the_request_that_it_refuses() {
-        let verdict = Judge::default().judge(br#"{"jsonrpc":"2.0","id":"a","method":"server/discover"}"#);
+    fn error_carries_the_id_of_its_request() {
+        let verdict =
+            Classifier::default().classify(br#"{"jsonrpc":"2.0","id":"a","method":"server/discover"}"#);
         assert!(matches!(verdict, Verdict::Answer(_, Some(RequestId::String(id))) if &*id == "a"));
     }
 
     #[tokio::test]
-    async fn a_line_without_end_costs_no_memory_and_is_refused() {
-        let mut long = vec![b'x'; MOST_LINE_BYTES + 5];
+    async fn endless_line_is_refused_without_using_memory() {
+        let mut long = vec![b'x'; MAX_LINE_BYTES + 5];
         long.extend_from_slice(b"\nnext\nlast");
         let mut input = BufReader::new(&long[..]);
         let mut line = Vec::new();

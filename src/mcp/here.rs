@@ -1,4 +1,4 @@
-//! Which project the client is in: what it says in the environment, else its roots, else where it started us.
+//! The client's project: from the environment, else its roots, else the directory it started us in.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -12,31 +12,31 @@ use rmcp::service::Peer;
 use crate::config::{Config, Environment};
 use crate::project::Project;
 
-/// A client that says it has roots tells them at once.
-const ROOTS_PATIENCE: Duration = Duration::from_secs(2);
+/// Maximum wait for a client that declares roots to list them.
+const ROOTS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Knows the project once it was asked for.
+/// Resolves the client's project and caches it.
 #[derive(Debug)]
-pub struct Here {
+pub struct ClientProject {
     project_dir: Option<PathBuf>,
-    known: Mutex<Option<Project>>,
+    cached: Mutex<Option<Project>>,
 }
 
-impl Here {
+impl ClientProject {
     /// For a client with that environment.
     pub fn new(environment: &Environment) -> Self {
-        Self { project_dir: environment.project_dir.clone(), known: Mutex::new(None) }
+        Self { project_dir: environment.project_dir.clone(), cached: Mutex::new(None) }
     }
 
-    /// The client went somewhere else.
+    /// Drops the cached project after the client's roots have changed.
     pub fn forget(&self) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// The project.
+    /// Returns the project.
     pub async fn project(&self, peer: &Peer<RoleServer>, config: &Config) -> Project {
-        if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone() {
-            return known;
+        if let Some(project) = self.cached.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+            return project;
         }
         let directory = match &self.project_dir {
             Some(directory) => Some(directory.clone()),
@@ -44,20 +44,23 @@ impl Here {
         };
         let directory = directory.or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| "/".into());
         let project = Project::of(&directory, &config.capture);
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(project.clone());
+        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = Some(project.clone());
         project
     }
 }
 
-/// The first root of the client that is a directory of this machine.
-#[allow(deprecated, reason = "the protocol's newest version drops roots; those that clients speak have them")]
+/// Returns the client's first root that is a directory on this machine.
+#[allow(
+    deprecated,
+    reason = "the newest protocol version drops roots, but the versions that clients use have them"
+)]
 async fn root(peer: &Peer<RoleServer>) -> Option<PathBuf> {
     peer.peer_info()?.capabilities.roots.as_ref()?;
-    let listed = tokio::time::timeout(ROOTS_PATIENCE, peer.list_roots()).await.ok()?.ok()?;
+    let listed = tokio::time::timeout(ROOTS_TIMEOUT, peer.list_roots()).await.ok()?.ok()?;
     listed.roots.iter().find_map(|root| path_of(&root.uri)).filter(|path| path.is_dir())
 }
 
-/// The path of a file URI.
+/// Returns the path of a file URI.
 fn path_of(uri: &str) -> Option<PathBuf> {
     let rest = uri.strip_prefix("file://")?;
     let path = &rest[rest.find('/')?..];
@@ -80,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_root_is_a_path_of_this_machine() {
+    fn only_local_file_uris_are_roots() {
         assert_eq!(path_of("file:///home/me/my%20app"), Some("/home/me/my app".into()));
         assert_eq!(path_of("file://localhost/srv/%C3%BC"), Some("/srv/ü".into()));
         for other in ["https://example.com/x", "file://", "/plain", "file:///a%2", "file:///a%zz"] {

@@ -1,4 +1,5 @@
-//! Asks the worker; where there is none, reads the database itself, or writes to it in one short transaction.
+//! Queries the worker; without one, reads the database directly, or writes to it in one short
+//! transaction.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,47 +15,48 @@ use crate::paths::Home;
 use crate::store::{self, StoreError};
 use crate::worker::memory;
 
-/// Why there is no answer.
+/// The reason for a missing answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
-    /// There is no memory at all yet.
-    Nothing,
-    /// As a sentence to act on.
-    Told(String),
+pub enum RecallError {
+    /// There are no memories yet.
+    NoMemories,
+    /// An error message to act on.
+    Message(String),
 }
 
-impl From<String> for Trouble {
-    fn from(told: String) -> Self {
-        Self::Told(told)
+impl From<String> for RecallError {
+    fn from(message: String) -> Self {
+        Self::Message(message)
     }
 }
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for RecallError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Missing => Self::Nothing,
-            StoreError::Busy => Self::Told("the database is busy: try again in a moment".into()),
-            StoreError::Older(_) => Self::Told(format!("{error}; `claude-mem start` starts it")),
-            _ => Self::Told(format!("{error}; `claude-mem doctor` tells how to repair it")),
+            StoreError::Missing => Self::NoMemories,
+            StoreError::Busy => Self::Message("the database is busy; try again shortly".into()),
+            StoreError::Older(_) => Self::Message(format!("{error}; run `claude-mem start`")),
+            _ => Self::Message(format!("{error}; run `claude-mem doctor`")),
         }
     }
 }
 
-/// The way to the memory.
+/// Access to the memory.
 #[derive(Debug, Clone)]
 pub struct Recall {
     home: Home,
     config: Config,
-    rest: Rest,
+    memory_release: MemoryRelease,
 }
 
-/// As long as a worker's own patience: a hook holds the lock for a millisecond, a backup longer.
+/// Busy timeout, the same as the worker's: a hook holds the lock for a millisecond, a backup
+/// longer.
 const BUSY_MS: u32 = 5_000;
 
 impl Recall {
-    /// To the memory in that directory.
+    /// Accesses the memory in that directory.
     pub fn new(home: Home, config: Config) -> Self {
-        Self { home, config, rest: Rest::default() }
+        Self { home, config, memory_release: MemoryRelease::default() }
     }
 
     /// The settings.
@@ -62,22 +64,23 @@ impl Recall {
         &self.config
     }
 
-    /// The start or a call is over: memory is given back, unless another call comes at once.
-    pub fn rest(&self) {
-        self.rest.begin();
+    /// Schedules the release of unused memory after the start or a call; another call cancels it.
+    pub fn release_memory_later(&self) {
+        self.memory_release.schedule();
     }
 
-    /// Notes that Claude Code has our tools, so that a session's context can name them. Best effort.
-    pub fn note_tools(&self) {
+    /// Records that Claude Code has our tools, so that a session's context can mention them. Best
+    /// effort.
+    pub fn record_tools(&self) {
         let _ = std::fs::File::create(self.home.tools_asked());
     }
 
-    /// The worker's answer to a route, or what `directly` reads.
+    /// Returns the worker's response to a route, or the result of `directly`.
     pub async fn read(
         &self,
         (method, route, body): (Method, &str, Option<Value>),
-        directly: impl FnOnce(&Connection, &Config) -> Result<Value, Trouble> + Send + 'static,
-    ) -> Result<Value, Trouble> {
+        directly: impl FnOnce(&Connection, &Config) -> Result<Value, RecallError> + Send + 'static,
+    ) -> Result<Value, RecallError> {
         if let Some(answer) = self.ask(method, route, body).await? {
             return Ok(answer);
         }
@@ -85,12 +88,13 @@ impl Recall {
         blocking(move || directly(&store::open_to_recall(&home, BUSY_MS)?, &config)).await
     }
 
-    /// The same for what changes something. It must be harmless to do twice: a worker that gave no answer may have done it.
+    /// The same for writes. They must be idempotent: a worker that did not respond may have done
+    /// the write.
     pub async fn write(
         &self,
         (method, route, body): (Method, &str, Option<Value>),
-        directly: impl FnOnce(&mut Connection, &Config) -> Result<Value, Trouble> + Send + 'static,
-    ) -> Result<Value, Trouble> {
+        directly: impl FnOnce(&mut Connection, &Config) -> Result<Value, RecallError> + Send + 'static,
+    ) -> Result<Value, RecallError> {
         if let Some(answer) = self.ask(method, route, body).await? {
             return Ok(answer);
         }
@@ -98,19 +102,26 @@ impl Recall {
         blocking(move || directly(&mut store::open_to_change(&home, BUSY_MS)?, &config)).await
     }
 
-    /// The worker's answer; none if there is no worker that could give one.
-    async fn ask(&self, method: Method, route: &str, body: Option<Value>) -> Result<Option<Value>, Trouble> {
+    /// Returns the worker's response; none if no worker can give one.
+    async fn ask(
+        &self,
+        method: Method,
+        route: &str,
+        body: Option<Value>,
+    ) -> Result<Option<Value>, RecallError> {
         let Ok(answer) = client::ask(&self.home.socket(), method, route, body.as_ref()).await else {
             return Ok(None);
         };
         match answer["error"]["code"].as_str() {
             None => Ok(Some(answer)),
-            // A worker that is not well may still have a database that is; one of another version may lack the route.
+            // A degraded worker may still have a readable database; one of another version may lack
+            // the route.
             Some("degraded" | "timeout" | "method_not_allowed") => Ok(None),
             Some("not_found") if is_unknown_route(&answer) => Ok(None),
             Some(_) => {
-                let message = answer["error"]["message"].as_str().unwrap_or("the service refuses");
-                Err(Trouble::Told(message.to_owned()))
+                let message =
+                    answer["error"]["message"].as_str().unwrap_or("the service refused the request");
+                Err(RecallError::Message(message.to_owned()))
             }
         }
     }
@@ -120,29 +131,30 @@ fn is_unknown_route(answer: &Value) -> bool {
     answer["error"]["message"].as_str().is_some_and(|message| message.contains("no such route"))
 }
 
-/// No statement runs on the thread that answers.
-async fn blocking(work: impl FnOnce() -> Result<Value, Trouble> + Send + 'static) -> Result<Value, Trouble> {
+/// Runs work off the thread that serves the client.
+async fn blocking(
+    work: impl FnOnce() -> Result<Value, RecallError> + Send + 'static,
+) -> Result<Value, RecallError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| {
-        Err(Trouble::Told("this went wrong inside; `claude-mem doctor` may know why".into()))
-    })
+    done.unwrap_or_else(|_| Err(RecallError::Message("internal error; run `claude-mem doctor`".into())))
 }
 
-/// A search's lists are large, and the next one may be hours away: what it took is given back once no call has come for a
-/// moment. Not at once, because the answer has yet to be written, which would fetch half of it again.
+/// Returns the memory of a search to the system once no call has come for a while: its lists are
+/// large, and the next search may be hours away. Not at once, because the response still has to be
+/// written, which would fault half of it back in.
 #[derive(Debug, Clone, Default)]
-struct Rest(Arc<Mutex<Option<AbortHandle>>>);
+struct MemoryRelease(Arc<Mutex<Option<AbortHandle>>>);
 
-impl Rest {
-    const QUIET: Duration = Duration::from_millis(300);
+impl MemoryRelease {
+    const DELAY: Duration = Duration::from_millis(300);
 
-    fn begin(&self) {
-        let resting = tokio::spawn(async {
-            tokio::time::sleep(Self::QUIET).await;
+    fn schedule(&self) {
+        let release = tokio::spawn(async {
+            tokio::time::sleep(Self::DELAY).await;
             drop(tokio::task::spawn_blocking(memory::give_back));
         });
         let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(earlier) = current.replace(resting.abort_handle()) {
+        if let Some(earlier) = current.replace(release.abort_handle()) {
             earlier.abort();
         }
     }

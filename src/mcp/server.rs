@@ -1,4 +1,4 @@
-//! The tools as calls: arguments in, text out. A failure is a text as well, one that says what to do.
+//! The tool calls: arguments in, text out. A failure is also a text, with advice.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,8 +14,8 @@ use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
 use super::arguments::Arguments;
-use super::here::Here;
-use super::recall::{Recall, Trouble};
+use super::here::ClientProject;
+use super::recall::{Recall, RecallError};
 use super::{render, tools};
 use crate::client::encoded;
 use crate::config::{Config, Environment};
@@ -24,10 +24,10 @@ use crate::paths::Home;
 use crate::search::parameters::Parameters;
 use crate::search::{self, Request, answer};
 use crate::store::memory::new_uid;
-use crate::store::search as index;
+use crate::store::{projects, search as index};
 use crate::worker::clock;
 
-/// The newest version of the protocol that begins with `initialize`, as this server does.
+/// The newest protocol version that starts with `initialize`, as this server does.
 const NEWEST: ProtocolVersion = ProtocolVersion::V_2025_11_25;
 
 /// The server.
@@ -38,18 +38,19 @@ pub struct Server(Arc<Inner>);
 struct Inner {
     tools: Vec<Tool>,
     recall: Recall,
-    here: Here,
+    here: ClientProject,
     environment: Environment,
-    /// The latest search, and the state of the memory that its first page saw: the next pages see the same.
+    /// The latest search, and the state its first page was taken from, so that further pages are
+    /// consistent.
     paging: Mutex<Option<(String, String)>>,
 }
 
 impl Server {
     /// For the memory in that directory, with these tools.
     pub fn new(home: Home, environment: Environment, tools: Vec<Tool>) -> Self {
-        // Whoever asks for memories is not the one to be bothered with a mistake in the settings: the worker is.
+        // A mistake in the settings is the worker's to report, not this server's.
         let (config, _) = Config::load_forgiving(&home.config(), &environment);
-        let here = Here::new(&environment);
+        let here = ClientProject::new(&environment);
         Self(Arc::new(Inner {
             tools,
             recall: Recall::new(home, config),
@@ -59,9 +60,9 @@ impl Server {
         }))
     }
 
-    /// What was needed so far is given back, unless more comes at once.
-    pub fn rest(&self) {
-        self.0.recall.rest();
+    /// Schedules the release of unused memory; another call cancels it.
+    pub fn release_memory_later(&self) {
+        self.0.recall.release_memory_later();
     }
 }
 
@@ -86,7 +87,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         if context.peer.peer_info().is_some_and(|client| client.client_info.name.starts_with("claude")) {
-            self.0.recall.note_tools();
+            self.0.recall.record_tools();
         }
         Ok(ListToolsResult::with_all_items(self.0.tools.clone()))
     }
@@ -99,26 +100,26 @@ impl ServerHandler for Server {
         let tools = &self.0.tools;
         let Some(tool) = tools.iter().find(|tool| tool.name == call.name).cloned() else {
             let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
-            let message = format!("there is no tool '{}'; there are {}", call.name, names.join(", "));
+            let message = format!("unknown tool '{}'; available tools: {}", call.name, names.join(", "));
             return Err(ErrorData::invalid_params(message, None));
         };
         let RequestContext { ct: cancelled, peer, .. } = context;
         let inner = self.0.clone();
-        // A task of its own: if it dies, the client still gets an answer.
+        // Runs in its own task: if it panics, the client still gets a response.
         let mut calling =
             tokio::spawn(async move { inner.call(&tool, call.arguments.unwrap_or_default(), &peer).await });
         let answer = tokio::select! {
             answer = &mut calling => answer,
             () = cancelled.cancelled() => {
                 calling.abort();
-                self.rest();
-                // Nobody reads it.
-                return Ok(told(Err(Trouble::Told("cancelled".into()))).into());
+                self.release_memory_later();
+                // The client ignores this result.
+                return Ok(call_result(Err(RecallError::Message("cancelled".into()))).into());
             }
         };
-        self.rest();
-        let gone = "this went wrong inside; `claude-mem doctor` may know why";
-        Ok(told(answer.unwrap_or_else(|_| Err(Trouble::Told(gone.into())))).into())
+        self.release_memory_later();
+        let panicked = "internal error; run `claude-mem doctor`";
+        Ok(call_result(answer.unwrap_or_else(|_| Err(RecallError::Message(panicked.into())))).into())
     }
 
     async fn on_custom_request(
@@ -126,20 +127,16 @@ impl ServerHandler for Server {
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        // A call that is not shaped like one.
+        // A malformed tool call.
         if request.method == "tools/call" {
-            let advice = "a call has a name, and arguments that are an object: {\"name\": \"search\", \"arguments\": \
+            let advice = "a call needs a name, and arguments that are an object: {\"name\": \"search\", \"arguments\": \
                           {\"query\": \"…\"}}";
-            let result = told(Err(Trouble::Told(advice.into())));
+            let result = call_result(Err(RecallError::Message(advice.into())));
             return Ok(CustomResult::new(
                 json!({"content": [{"type": "text", "text": advice}], "isError": result.is_error}),
             ));
         }
-        Err(ErrorData::new(
-            ErrorCode::METHOD_NOT_FOUND,
-            format!("there is no method '{}'", request.method),
-            None,
-        ))
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method '{}'", request.method), None))
     }
 
     async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {
@@ -147,56 +144,66 @@ impl ServerHandler for Server {
     }
 }
 
-/// An answer as the client gets it. That there is nothing yet is no failure.
-fn told(answer: Result<String, Trouble>) -> CallToolResult {
+/// Converts an answer to a tool result. An empty memory is not a failure.
+fn call_result(answer: Result<String, RecallError>) -> CallToolResult {
     match answer {
         Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
-        Err(Trouble::Nothing) => {
-            CallToolResult::success(vec![ContentBlock::text("Nothing is remembered yet.")])
-        }
-        Err(Trouble::Told(text)) => CallToolResult::error(vec![ContentBlock::text(text)]),
+        Err(RecallError::NoMemories) => CallToolResult::success(vec![ContentBlock::text("No memories yet.")]),
+        Err(RecallError::Message(text)) => CallToolResult::error(vec![ContentBlock::text(text)]),
     }
 }
 
-/// The most that one call asks for.
-const MOST_HITS: u32 = 100;
-const MOST_MOMENTS: u32 = 50;
-const MOST_IDS: usize = 100;
-const MOST_SESSIONS: u32 = 50;
+/// Maximum items per call.
+const MAX_HITS: u32 = 100;
+const MAX_TIMELINE: u32 = 50;
+const MAX_IDS: usize = 100;
+const MAX_SESSIONS: u32 = 50;
 
 impl Inner {
-    async fn call(&self, tool: &Tool, given: JsonObject, peer: &Peer<RoleServer>) -> Result<String, Trouble> {
+    async fn call(
+        &self,
+        tool: &Tool,
+        given: JsonObject,
+        peer: &Peer<RoleServer>,
+    ) -> Result<String, RecallError> {
         let arguments = Arguments::new(tool, given)?;
         match &*tool.name {
             "search" => self.search(&arguments, peer).await,
-            "timeline" => self.timeline(&arguments).await,
-            "get" => self.get(&arguments).await,
+            "timeline" => self.timeline(&arguments, peer).await,
+            "get" => self.get(&arguments, peer).await,
             "recent" => self.recent(&arguments, peer).await,
             "save" => self.save(&arguments, peer).await,
-            _ => self.forget(&arguments).await,
+            _ => self.forget(&arguments, peer).await,
         }
     }
 
-    /// The project that is asked for by name, else the client's.
-    async fn project(&self, arguments: &Arguments, peer: &Peer<RoleServer>) -> Result<String, Trouble> {
+    /// Returns the project named in the arguments, else the client's.
+    async fn project(&self, arguments: &Arguments, peer: &Peer<RoleServer>) -> Result<String, RecallError> {
         let named = arguments.text("project")?;
         if !named.is_empty() {
             return Ok(named);
         }
-        Ok(self.here.project(peer, self.recall.config()).await.name)
+        let here = self.here.project(peer, self.recall.config()).await;
+        let route = format!("/api/project?path={}", encoded(&here.path.to_string_lossy()));
+        let named = self.recall.read((Method::GET, &route, None), move |database, _| {
+            Ok(json!({"name": projects::name_of(database, &here)?}))
+        });
+        Ok(named.await?["name"].as_str().unwrap_or_default().to_owned())
     }
 
-    async fn search(&self, arguments: &Arguments, peer: &Peer<RoleServer>) -> Result<String, Trouble> {
+    async fn search(&self, arguments: &Arguments, peer: &Peer<RoleServer>) -> Result<String, RecallError> {
         let project = self.project(arguments, peer).await?;
         let offset = arguments.number("offset", 0, 0, 10_000)?;
         let mut parameters = Parameters::new();
         let mut set = |name: &str, value: String| drop(parameters.insert(name.to_owned(), value));
         let query = arguments.text("query")?;
-        // Longer questions are not read to their end anyway.
+        // Longer queries are truncated anyway.
         set("q", query[..query.floor_char_boundary(8192)].to_owned());
         set("project", project.clone());
-        set("limit", arguments.number("limit", 20, 1, MOST_HITS)?.to_string());
+        set("limit", arguments.number("limit", 20, 1, MAX_HITS)?.to_string());
         set("offset", offset.to_string());
+        // The prompts of the session that asks are in its own context.
+        set("exclude_session", self.environment.session_id.clone().unwrap_or_default());
         for name in ["type", "file", "since", "until"] {
             set(name, arguments.text(name)?);
         }
@@ -229,41 +236,50 @@ impl Inner {
         paging.as_ref().filter(|(asked, _)| asked == same).map(|(_, as_of)| as_of.clone())
     }
 
-    /// What to do when a project has nothing at all: maybe it was another that was meant.
-    async fn other_projects(&self, project: &str) -> Result<String, Trouble> {
+    /// Returns advice after an empty search: other words, or another project.
+    async fn other_projects(&self, project: &str) -> Result<String, RecallError> {
         let asked = (Method::GET, "/api/projects", None);
         let known = self.recall.read(asked, |database, _| Ok(answer::projects(database)?)).await?;
         let names =
             || known["projects"].as_array().into_iter().flatten().filter_map(|known| known["name"].as_str());
         if names().any(|name| name == project) {
-            return Ok(" Other words, or fewer filters, may.".into());
+            return Ok(" Try other words or fewer filters.".into());
         }
         if names().next().is_none() {
-            return Err(Trouble::Nothing);
+            return Err(RecallError::NoMemories);
         }
-        Ok(format!(" It has no memories at all. These projects have: {}.", render::names(names())))
+        Ok(format!(" It has no memories. Projects with memories: {}.", render::names(names())))
     }
 
-    async fn timeline(&self, arguments: &Arguments) -> Result<String, Trouble> {
+    async fn timeline(&self, arguments: &Arguments, peer: &Peer<RoleServer>) -> Result<String, RecallError> {
+        let project = self.project(arguments, peer).await?;
         let id = arguments.text("id")?;
         let anchor = answer::referred(&id).ok_or_else(|| not_an_id(&id))?;
-        let before = arguments.number("before", 5, 0, MOST_MOMENTS)?;
-        let after = arguments.number("after", 5, 0, MOST_MOMENTS)?;
+        let named = crate::context::line::one_line(&id, 40);
+        let before = arguments.number("before", 5, 0, MAX_TIMELINE)?;
+        let after = arguments.number("after", 5, 0, MAX_TIMELINE)?;
         let route = format!("/api/timeline?anchor={}&before={before}&after={after}", encoded(&id));
         let timeline = self.recall.read((Method::GET, &route, None), move |database, _| {
-            let moments = index::timeline(database, anchor, before, after)?;
-            if moments.is_empty() {
-                return Err(Trouble::Told(format!("there is no memory {id}")));
+            let entries = index::timeline(database, anchor, before, after)?;
+            if entries.is_empty() {
+                return Err(RecallError::Message(format!("there is no memory {id}")));
             }
-            Ok(answer::timeline(&moments, anchor, clock::now()))
+            Ok(answer::timeline(&entries, anchor, clock::now()))
         });
-        let timeline = timeline.await.map_err(|trouble| advised(trouble, "ids come from search"))?;
+        let timeline = timeline.await.map_err(|error| advised(error, "ids come from search"))?;
+        let is_here = |entry: &Value| entry["project"] == project.as_str();
+        if !timeline["moments"].as_array().is_some_and(|entries| entries.iter().all(is_here)) {
+            return Err(RecallError::Message(format!(
+                "there is no memory {named} in {project}; ids come from search"
+            )));
+        }
         Ok(render::timeline(&timeline))
     }
 
-    async fn get(&self, arguments: &Arguments) -> Result<String, Trouble> {
+    async fn get(&self, arguments: &Arguments, peer: &Peer<RoleServer>) -> Result<String, RecallError> {
+        let project = self.project(arguments, peer).await?;
         let mut wanted = ids(arguments)?;
-        let beyond = wanted.split_off(wanted.len().min(MOST_IDS));
+        let beyond = wanted.split_off(wanted.len().min(MAX_IDS));
         let references: Vec<_> = wanted
             .iter()
             .map(|id| answer::referred(id).ok_or_else(|| not_an_id(id)))
@@ -272,21 +288,25 @@ impl Inner {
         let memories = self.recall.read((Method::GET, &route, None), move |database, _| {
             Ok(answer::memories(database, &references, clock::now())?)
         });
-        let memories = memories.await?;
+        let mut memories = memories.await?;
+        // Ids are unique across projects; memories of another project are not shown.
+        if let Some(found) = memories["memories"].as_array_mut() {
+            found.retain(|memory| memory["project"] == project.as_str());
+        }
         if memories["memories"].as_array().is_none_or(Vec::is_empty) {
             let missing = render::names(wanted.iter().map(String::as_str));
-            return Err(Trouble::Told(format!("there is no memory {missing}: ids come from search")));
+            return Err(RecallError::Message(format!("there is no memory {missing}; ids come from search")));
         }
         let mut shown = render::memories(&memories, &wanted);
         if !beyond.is_empty() {
-            shown.push_str(&format!("\nOnly the first {MOST_IDS} ids were looked at."));
+            shown.push_str(&format!("\nOnly the first {MAX_IDS} ids were used."));
         }
         Ok(shown)
     }
 
-    async fn recent(&self, arguments: &Arguments, peer: &Peer<RoleServer>) -> Result<String, Trouble> {
+    async fn recent(&self, arguments: &Arguments, peer: &Peer<RoleServer>) -> Result<String, RecallError> {
         let project = self.project(arguments, peer).await?;
-        let limit = arguments.number("limit", 5, 1, MOST_SESSIONS)?;
+        let limit = arguments.number("limit", 5, 1, MAX_SESSIONS)?;
         let offset = arguments.number("offset", 0, 0, 1_000_000)?;
         let route = format!("/api/recent?project={}&limit={limit}&offset={offset}", encoded(&project));
         let recent = self.recall.read((Method::GET, &route, None), move |database, _| {
@@ -295,16 +315,17 @@ impl Inner {
         Ok(render::recent(&recent.await?))
     }
 
-    async fn save(&self, arguments: &Arguments, peer: &Peer<RoleServer>) -> Result<String, Trouble> {
+    async fn save(&self, arguments: &Arguments, peer: &Peer<RoleServer>) -> Result<String, RecallError> {
         let here = self.here.project(peer, self.recall.config()).await;
         let statement = Statement {
-            // Made here, so that a worker which died while it answered, and we, store it once.
+            // Generated here, so that a retry after a worker died while responding stores it once.
             uid: new_uid(),
             text: arguments.text("text")?,
             title: arguments.text("title")?,
             kind: arguments.text("type")?,
             learning: arguments.text("learning")?,
-            everywhere: arguments.flag("everywhere")?,
+            everywhere: false,
+            by_agent: true,
             files: arguments.words("files")?,
             concepts: Vec::new(),
             project: arguments.text("project")?,
@@ -320,84 +341,117 @@ impl Inner {
         let kept = kept.await?;
         let (reference, title) = (&kept["ref"], kept["title"].as_str().unwrap_or_default());
         let reference = reference.as_str().unwrap_or_default();
-        let word = if kept["known"] == true { "Known already" } else { "Saved" };
-        Ok(format!("{word} as {reference}: {title}"))
+        let word = if kept["known"] == true { "Already saved" } else { "Saved" };
+        Ok(format!("{word} as {reference}: {}", crate::context::line::one_line(title, 200)))
     }
 
-    async fn forget(&self, arguments: &Arguments) -> Result<String, Trouble> {
+    async fn forget(&self, arguments: &Arguments, peer: &Peer<RoleServer>) -> Result<String, RecallError> {
         let undo = arguments.flag("undo")?;
         let wanted = ids(arguments)?;
-        if wanted.len() > MOST_IDS {
-            return Err(Trouble::Told(format!("at most {MOST_IDS} at once; nothing was changed")));
+        if wanted.len() > MAX_IDS {
+            return Err(RecallError::Message(format!("at most {MAX_IDS} ids at once; nothing was changed")));
         }
-        // All of them are looked at before the first is changed.
+        // Validate all ids before changing the first.
         for id in &wanted {
             curate::forgettable(id)?;
         }
+        let project = self.project(arguments, peer).await?;
+        self.check_project(&wanted, &project).await?;
         let mut lines = Vec::new();
         let mut changed = Vec::new();
         for id in &wanted {
-            match self.forget_one(id, undo).await {
+            match self.forget_one(id, undo, &project).await {
                 Ok(outcome) => {
                     let reference = outcome["ref"].as_str().unwrap_or(id).to_owned();
                     let title = outcome["title"].as_str().unwrap_or_default();
                     let word = match (outcome["changed"] == true, undo) {
                         (true, false) => "Forgotten",
-                        (true, true) => "Back",
-                        (false, false) => "Was forgotten already",
+                        (true, true) => "Restored",
+                        (false, false) => "Already forgotten",
                         (false, true) => "Was not forgotten",
                     };
                     lines.push(format!("{word}: {reference} {}", crate::context::line::one_line(title, 80)));
                     changed.push(reference);
                 }
-                Err(Trouble::Told(reason)) if wanted.len() > 1 => {
+                Err(RecallError::Message(reason)) if wanted.len() > 1 => {
                     lines.push(format!("Failed: {id}: {reason}"))
                 }
-                Err(trouble) => return Err(advised(trouble, "ids come from search")),
+                Err(error) => return Err(advised(error, "ids come from search")),
             }
         }
         if changed.is_empty() {
-            return Err(Trouble::Told(lines.join("\n")));
+            return Err(RecallError::Message(lines.join("\n")));
         }
         if !undo {
-            lines.push(format!("Undo: forget with ids {} and undo true.", json!(changed)));
+            lines.push(format!("To undo, call forget with ids {} and undo true.", json!(changed)));
         }
         Ok(lines.join("\n"))
     }
 
-    async fn forget_one(&self, id: &str, undo: bool) -> Result<Value, Trouble> {
+    /// Refuses to touch observations of another project.
+    async fn check_project(&self, wanted: &[String], project: &str) -> Result<(), RecallError> {
+        let observations: Vec<(String, _)> =
+            wanted.iter().filter_map(|id| Some((id.clone(), answer::referred(id)?))).collect();
+        if observations.is_empty() {
+            return Ok(());
+        }
+        let (names, references): (Vec<String>, Vec<_>) = observations.into_iter().unzip();
+        let route = format!("/api/memories?ids={}", encoded(&names.join(",")));
+        let found = self.recall.read((Method::GET, &route, None), move |database, _| {
+            Ok(answer::memories(database, &references, clock::now())?)
+        });
+        let found = found.await?;
+        let mut memories = found["memories"].as_array().into_iter().flatten();
+        match memories.find(|memory| memory["project"] != project) {
+            Some(other) => {
+                let reference = other["ref"].as_str().unwrap_or_default();
+                Err(RecallError::Message(format!(
+                    "there is no memory {reference} in {project}; nothing was changed"
+                )))
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn forget_one(&self, id: &str, undo: bool, project: &str) -> Result<Value, RecallError> {
         let what = curate::forgettable(id)?;
         let id = encoded(id.trim_start_matches('#'));
-        let route = format!("/api/observations/{id}");
-        let restore = format!("{route}/restore");
+        let within = encoded(project);
+        let route = format!("/api/observations/{id}?project={within}");
+        let restore = format!("/api/observations/{id}/restore?project={within}");
+        let project = project.to_owned();
         let asked = if undo {
             (Method::POST, restore.as_str(), None)
         } else {
             (Method::DELETE, route.as_str(), None)
         };
         let changed = self.recall.write(asked, move |database, _| {
-            let outcome = curate::forget(database, what, undo, clock::now())?;
-            outcome.ok_or_else(|| Trouble::Told(format!("there is no memory {id}")))
+            let outcome = curate::forget(database, what, undo, Some(&project), clock::now())?;
+            outcome.ok_or_else(|| RecallError::Message(format!("there is no memory {id}")))
         });
         changed.await
     }
 }
 
-fn ids(arguments: &Arguments) -> Result<Vec<String>, Trouble> {
+fn ids(arguments: &Arguments) -> Result<Vec<String>, RecallError> {
     let ids = arguments.words("ids")?;
-    if ids.is_empty() { Err(Trouble::Told("ids is empty: ids come from search".into())) } else { Ok(ids) }
+    if ids.is_empty() {
+        Err(RecallError::Message("ids is empty; ids come from search".into()))
+    } else {
+        Ok(ids)
+    }
 }
 
-fn not_an_id(id: &str) -> Trouble {
+fn not_an_id(id: &str) -> RecallError {
     let id = crate::context::line::one_line(id, 40);
-    Trouble::Told(format!(
-        "'{id}' is no id: they come from search, and look like 12, S12 (a summary) or P12 (a prompt)"
+    RecallError::Message(format!(
+        "'{id}' is not an id; ids come from search and look like 12, S12 (a summary) or P12 (a prompt)"
     ))
 }
 
-fn advised(trouble: Trouble, advice: &str) -> Trouble {
-    match trouble {
-        Trouble::Told(told) => Trouble::Told(format!("{told}: {advice}")),
-        Trouble::Nothing => Trouble::Nothing,
+fn advised(error: RecallError, advice: &str) -> RecallError {
+    match error {
+        RecallError::Message(message) => RecallError::Message(format!("{message}; {advice}")),
+        RecallError::NoMemories => RecallError::NoMemories,
     }
 }

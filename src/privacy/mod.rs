@@ -1,30 +1,30 @@
-//! What must not be kept, and what must not leave: private tags, and secrets.
+//! Removes private passages and secrets before text is stored or sent.
 
 #[cfg(feature = "service")]
 pub mod redact;
 pub mod tags;
 
-/// Text from which secrets were removed. Only this module makes it, and a prompt accepts nothing else.
+/// Text without secrets. Only this module makes it, and prompts accept nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted(String);
 
 impl Redacted {
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text, for good.
+    /// Unwraps the text.
     pub fn into_string(self) -> String {
         self.0
     }
 
-    /// Text of the program's own: what is compiled in holds nobody's secrets.
+    /// Wraps compiled-in text, which holds no secrets.
     pub fn of_program(text: &'static str) -> Self {
         Self(text.to_owned())
     }
 
-    /// Text that a test knows to be harmless.
+    /// Wraps harmless text of a test.
     #[cfg(test)]
     pub fn harmless(text: &str) -> Self {
         Self(text.to_owned())

@@ -1,10 +1,11 @@
-//! Takes secrets out of text: keys, tokens, passwords, private keys.
+//! Removes keys, tokens, passwords and private keys from text.
 //!
-//! Owns the rules of `config/redact.toml` and the order in which they run, in time linear in the text. It must not know
-//! where a text comes from or where it goes; plain text, JSON, and JSON within JSON are all just text here.
+//! Owns the rules of `config/redact.toml` and the order in which they run, in time linear in the text. Independent
+//! of where a text comes from or goes; plain text, JSON, and JSON within JSON are all just text here.
 
 mod judge;
 mod key_block;
+mod letters;
 mod names;
 mod rule;
 mod value;
@@ -18,20 +19,20 @@ use serde::Deserialize;
 use super::Redacted;
 use rule::{Rule, Written};
 
-/// How every replacement begins. What is already a replacement is never replaced again.
+/// The start of every replacement. Replacements are never replaced again.
 const MARK: &str = "[redacted:";
 
-/// Removes secrets. Free to make and to copy: all share the compiled-in rules, which are loaded when a first text comes.
+/// Removes secrets. Free to make and to copy: all share the compiled-in rules, which are loaded with the first text.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Redactor(());
 
 impl Redactor {
-    /// With the rules of `config/redact.toml`.
+    /// Uses the rules of `config/redact.toml`.
     pub fn new() -> Self {
         Self(())
     }
 
-    /// The text without its secrets. Redacting again changes nothing.
+    /// Returns the text without its secrets. Idempotent.
     pub fn redact(&self, text: &str) -> Redacted {
         static RULES: LazyLock<Rules> = LazyLock::new(Rules::compiled_in);
         Redacted(RULES.redact(text))
@@ -67,7 +68,7 @@ impl Rules {
     }
 
     fn redact(&self, text: &str) -> String {
-        /// The first pass finds what there is. Only where secrets touch each other does a second find more.
+        /// One pass is enough unless secrets touch each other.
         const MOST_PASSES: usize = 4;
         let relevant = self.relevant(text);
         let mut text = Cow::Borrowed(text);
@@ -86,7 +87,7 @@ impl Rules {
         text.into_owned()
     }
 
-    /// The rules of which an anchor is in the text.
+    /// Returns the rules that have an anchor in the text.
     fn relevant(&self, text: &str) -> Vec<&Rule> {
         let mut seen = vec![false; self.rules.len()];
         for found in self.anchors.find_overlapping_iter(text) {

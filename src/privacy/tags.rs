@@ -1,4 +1,4 @@
-//! `<private>…</private>`: what the user marked never reaches the disk.
+//! Removes `<private>…</private>` passages, which never reach the disk.
 
 use std::borrow::Cow;
 
@@ -26,12 +26,12 @@ enum TagKind {
 }
 
 impl PrivateTags {
-    /// Whether the last piece ended inside a private passage.
+    /// True if the last piece ended inside a private passage.
     pub fn is_open(&self) -> bool {
         self.depth > 0
     }
 
-    /// The piece without what is private in it.
+    /// Returns the piece without its private passages.
     pub fn strip<'t>(&mut self, piece: &'t str) -> Cow<'t, str> {
         let Some(first) = next_tag(piece, 0) else {
             return if self.is_open() { Cow::Borrowed("") } else { Cow::Borrowed(piece) };
@@ -58,7 +58,7 @@ impl PrivateTags {
     }
 }
 
-/// Whether a tag could stand in this text, be it written with escapes inside: a cheap look before the careful one.
+/// Returns true if the text may hold a tag, escaped or not: a cheap test before the exact one.
 pub fn may_hold_tag(text: &str) -> bool {
     let bytes = text.as_bytes();
     memchr_iter(b'<', bytes).any(|at| {
@@ -80,7 +80,7 @@ fn next_tag(text: &str, from: usize) -> Option<Tag> {
 }
 
 /// The tag at `start`, which holds `<`. Blanks, capitals and attributes are allowed; a tag that the text's end cuts off
-/// counts as whole, because what follows it is as private.
+/// counts as whole, because the text behind it is private as well.
 fn tag_at(bytes: &[u8], start: usize) -> Option<Tag> {
     let mut at = skip_blanks(bytes, start + 1);
     let closes = bytes.get(at) == Some(&b'/');

@@ -1,4 +1,4 @@
-//! How alike rows are to a question in meaning. Comparing all of them takes as long as the search by words, so somebody else may
+//! The likeness of rows to a question in meaning. Comparing all of them takes as long as the search by words, so another thread may
 //! do it meanwhile.
 
 use std::cmp::Reverse;
@@ -9,6 +9,7 @@ use rusqlite::Connection;
 
 use super::Meaning;
 use super::best::Best;
+use super::meaning::Scale;
 use super::query::Query;
 use super::scope::{Half, Scope};
 use crate::store::StoreError;
@@ -17,17 +18,18 @@ use crate::store::vectors::{self, KnownModel};
 
 /// Of more rows than this, only those are compared whose outlines are near.
 const EXACT: f64 = 50_000.0;
-/// So many of each half, ten times what a search reads. Of 15,000 texts nearly all of the ten most alike are among the 0.4 % with
+/// Rows of each half, ten times those that a search reads. Of 15,000 texts nearly all of the ten most alike are among the 0.4 % with
 /// the nearest outlines (ARCHITECTURE.md).
 const PROMISING: usize = 1_000;
 
-/// How alike rows are.
+/// Rows with their likeness to a question.
 #[derive(Debug, Clone, Default)]
 pub struct Likenesses {
     /// In the order of places.
     known: Vec<(Place, f32)>,
-    /// What the others are to be compared with, if they were not.
+    /// The model and the meaning to compare other rows with, if they were not compared.
     others: Option<(KnownModel, Meaning)>,
+    scale: Scale,
 }
 
 impl FromIterator<(Place, f32)> for Likenesses {
@@ -35,29 +37,39 @@ impl FromIterator<(Place, f32)> for Likenesses {
     fn from_iter<T: IntoIterator<Item = (Place, f32)>>(likenesses: T) -> Self {
         let mut known: Vec<(Place, f32)> = likenesses.into_iter().collect();
         known.sort_unstable_by_key(|(place, _)| *place);
-        Self { known, others: None }
+        Self { known, others: None, scale: Scale::default() }
     }
 }
 
 impl Likenesses {
     /// Of several parts of all rows.
     pub fn joined(parts: impl Iterator<Item = Self>) -> Self {
-        let mut others = None;
+        let (mut others, mut scale) = (None, Scale::default());
         let known = parts.flat_map(|part| {
             others = others.take().or(part.others);
+            scale = part.scale;
             part.known
         });
         let known = Self::from_iter(known);
-        Self { others, ..known }
+        Self { others, scale, ..known }
     }
 
-    /// How alike one row is, if it can be told.
+    /// The nearness of one row, from 0 to 1, if it is known.
     pub(super) fn of(&self, database: &Connection, place: Place) -> Result<Option<f32>, StoreError> {
+        Ok(self.likeness(database, place)?.map(|likeness| self.scale.nearness(likeness)))
+    }
+
+    fn likeness(&self, database: &Connection, place: Place) -> Result<Option<f32>, StoreError> {
         if let Ok(at) = self.known.binary_search_by_key(&place, |(place, _)| *place) {
             return Ok(Some(self.known[at].1));
         }
         let Some((model, meaning)) = &self.others else { return Ok(None) };
         Ok(vectors::at(database, *model, place)?.and_then(|blob| meaning.vector.likeness(&blob)))
+    }
+
+    /// The share of meaning in a score; 0 if nothing was compared.
+    pub(super) fn weight(&self) -> f64 {
+        if self.known.is_empty() { 0.0 } else { self.scale.weight }
     }
 
     /// The most alike places, the best first.
@@ -69,22 +81,22 @@ impl Likenesses {
     }
 }
 
-/// What is known of the meaning of a question.
+/// The state of knowledge about the meaning of a question.
 #[derive(Debug, Clone, Default)]
 pub enum Alike {
     /// Nothing: words alone count.
     #[default]
     Unknown,
-    /// What it means; how alike rows are is to be found out.
+    /// Its meaning is known, and rows are to be compared with it.
     To(Meaning),
-    /// How alike they are.
+    /// Rows were compared with it.
     Known(Likenesses),
-    /// The same, as soon as somebody tells. Nothing if nobody does.
+    /// Another thread compares, and sends the result; nothing if it fails.
     Soon(Arc<Mutex<Receiver<Likenesses>>>),
 }
 
 impl Alike {
-    /// Somebody compares, and tells once.
+    /// A sender for the one result, and the receiving side.
     pub fn soon() -> (SyncSender<Likenesses>, Self) {
         let (tell, told) = sync_channel(1);
         (tell, Self::Soon(Arc::new(Mutex::new(told))))
@@ -110,12 +122,12 @@ impl Alike {
     }
 }
 
-/// Whether the meaning of a question counts: quoted phrases are required, and no meaning makes up for one.
+/// True if the meaning of a question counts: quoted phrases are required, and no meaning makes up for one.
 pub fn counts(query: &Query) -> bool {
     query.required.is_empty() && !query.clues.is_empty()
 }
 
-/// How alike one half of the rows of a project, or of all, is to what a question means.
+/// Compares one half of the rows of a project, or of all, with the meaning of a question.
 pub fn compare_half(
     database: &Connection,
     meaning: &Meaning,
@@ -134,11 +146,12 @@ fn compare_in(
     scope: &Scope,
     ranges: &[Range],
 ) -> Result<Likenesses, StoreError> {
-    match vectors::model(database, meaning.model)? {
-        None => Ok(Likenesses::default()),
-        Some(model) if scope.rows > EXACT => compare_promising(database, model, meaning, ranges, PROMISING),
-        Some(model) => compare_all(database, model, meaning, ranges),
-    }
+    let compared = match vectors::model(database, meaning.model)? {
+        None => Likenesses::default(),
+        Some(model) if scope.rows > EXACT => compare_promising(database, model, meaning, ranges, PROMISING)?,
+        Some(model) => compare_all(database, model, meaning, ranges)?,
+    };
+    Ok(Likenesses { scale: meaning.scale, ..compared })
 }
 
 fn compare_all(
@@ -227,7 +240,7 @@ mod tests {
         let made: Vec<_> = missing.rows.iter().map(|(_, id)| vector(*id)).collect();
         vectors::store(&mut database, "by hand", 64, &missing, &made).unwrap();
 
-        let meaning = Meaning { model: "by hand", vector: Vector::new(&asked) };
+        let meaning = Meaning { model: "by hand", scale: Scale::default(), vector: Vector::new(&asked) };
         let model = vectors::model(&database, "by hand").unwrap().unwrap();
         let scope = Scope::new(&database, None, None).unwrap().unwrap();
         let all = compare_all(&database, model, &meaning, &[scope.range]).unwrap();
@@ -238,7 +251,11 @@ mod tests {
         assert_eq!(promising.known.len(), 60);
         assert_eq!(promising.most_alike(10), all.most_alike(10));
         for (place, likeness) in &all.known {
-            assert_eq!(promising.of(&database, *place).unwrap(), Some(*likeness), "whether promising or not");
+            assert_eq!(
+                promising.likeness(&database, *place).unwrap(),
+                Some(*likeness),
+                "whether promising or not"
+            );
         }
     }
 }

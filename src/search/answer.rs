@@ -1,11 +1,11 @@
-//! What was found, as JSON: the same from the service, the command line and the tools.
+//! Results as JSON: the same from the service, the command line and the tools.
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::{Found, Hit, Snippet};
 use crate::context::age;
-use crate::learn::TOLD_FROM;
+use crate::learn::SHOWN_FROM;
 use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::learnings;
@@ -21,7 +21,7 @@ pub fn reference(kind: Kind, id: i64) -> String {
     }
 }
 
-/// What a reference refers to.
+/// The row that a reference names.
 pub fn referred(reference: &str) -> Option<(Kind, i64)> {
     let reference = reference.trim().trim_start_matches('#');
     let (kind, digits) = match reference.chars().next()? {
@@ -72,13 +72,13 @@ fn hit(hit: &Hit, now: Millis) -> Value {
     value
 }
 
-/// Where matches are, counted in characters.
+/// The places of the matches, counted in characters.
 fn marks(snippet: &Snippet) -> Vec<[usize; 2]> {
     let count = |end: usize| snippet.text[..end].chars().count();
     snippet.marks.iter().map(|(start, end)| [count(*start), count(*end)]).collect()
 }
 
-/// What happened around something.
+/// The rows before and after one.
 pub fn timeline(moments: &[Moment], anchor: (Kind, i64), now: Millis) -> Value {
     let moment = |moment: &Moment| {
         json!({
@@ -105,12 +105,12 @@ pub fn recent(
     offset: u32,
     now: Millis,
 ) -> Result<Value, StoreError> {
-    // One more than asked tells whether there is a next page.
+    // One more than asked: with it there is a next page.
     let mut sessions = told_sessions(database, project, limit.saturating_add(1), offset)?;
     let has_more = sessions.len() > limit as usize;
     sessions.truncate(limit as usize);
     let mut known = if offset == 0 { learnings::known(database, project)? } else { Vec::new() };
-    known.retain(|learning| learning.is_active && learning.confidence_at(now) >= TOLD_FROM);
+    known.retain(|learning| learning.is_active && learning.confidence_at(now) >= SHOWN_FROM);
     known.sort_by(|one, other| other.confidence_at(now).total_cmp(&one.confidence_at(now)));
     known.truncate(MOST_LEARNINGS);
     let learning = |learning: &learnings::Learning| json!({"id": learning.id, "category": learning.category.as_str(), "content": learning.content});

@@ -8,7 +8,7 @@ pub struct Best<T, C> {
     most: usize,
     /// The best so far, and others.
     kept: Vec<T>,
-    /// What is not better than this is not among the best.
+    /// The last of the best, below which nothing is kept.
     worst: Option<T>,
     /// Which of two comes first.
     order: C,
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_are_those_that_sorting_all_would_give() {
+    fn the_best_are_those_of_a_full_sort() {
         let numbers: Vec<u32> =
             (0..1_000_u32).map(|number| number.wrapping_mul(2_654_435_761) % 307).collect();
         for most in [0, 1, 7, 500, 999, 1_000, 5_000] {

@@ -1,119 +1,130 @@
-//! Which rows are worth reading in full: each clue's list from the index, the rarest deciding.
+//! Chooses the rows that are worth reading in full, by the index's lists for each clue (docs/decisions/003-search.md).
 
 use rusqlite::Connection;
 
 use super::query::{Clue, Query, Shape};
 use super::scope::Scope;
-use super::score::rarity;
+use super::score::{rarity, saturated};
 use super::spelling;
 use super::words::key;
 use crate::config::Search as Settings;
 use crate::store::StoreError;
 use crate::store::search::Place;
 
-/// Rows to read, most promising first, and how much each clue tells.
+/// Rows to read, most promising first, and the weight of each clue.
 #[derive(Debug, Default)]
 pub struct Candidates {
-    /// Where they are.
+    /// The places.
     pub places: Vec<Place>,
-    /// How rare each clue is.
+    /// The rarity of each clue.
     pub rarities: Vec<f64>,
+    /// For each clue the rows whose context has it, in the order of places.
+    pub contexts: Vec<Vec<Place>>,
     /// Words that were read as others.
     pub corrections: Vec<(String, String)>,
 }
 
-/// A clue in more rows than this share of all decides only where no rarer clue was asked, and then by its newest rows.
+/// Decides by a row's place and label alone whether it may be a hit.
+pub type Passes<'a> = &'a dyn Fn(Place) -> Result<bool, StoreError>;
+
+/// A clue in more rows than this share of all chooses no rows as long as a rarer one was asked.
 const LONG_LIST: f64 = 0.01;
 /// Shorter lists are never long, and longer ones always.
 const LONG_LISTS: (usize, usize) = (1_000, 5_000);
-/// Where many words are asked for, their lists together are no longer than this.
+/// All lists of a query together are no longer than this.
 const MOST_READ: usize = 30_000;
-/// Rows in question at a time; later, more common clues only lift those.
+/// Rows that are scored at a time; later, more common clues only lift those.
 const MOST_ROWS: usize = 40_000;
-/// Where only common words were asked for, the lists of the newest rows together are about this long.
-const MOST_NEWEST: usize = 20_000;
-/// More rows than this of those, and a word of one row more or less does not matter.
-const ENOUGH_NEWEST: usize = 4_000;
-/// If this part of the rows that are wanted are among the newest and have all that was asked, older ones are not sought.
-const ENOUGH_OF_ALL: usize = 4;
-/// So many times the rows that are wanted are many.
-const MANY: usize = 10;
-/// A title says more than a passage, already here.
-const IN_TITLE: f64 = 0.5;
+/// Rows of the first window where only common words were asked for; all lists in it are at most this long together.
+const WINDOW: usize = 4_000;
+const WINDOW_LISTS: usize = 20_000;
+/// Of more words than this no row has them all.
+const MOST_TOGETHER: usize = 8;
+/// Rows with all of several common words that are read, as a multiple of `search.depth`.
+const TOGETHER: usize = 10;
 
-/// Finds candidates. May change the query's clues: misspelt words are replaced by what was meant.
+/// From this many words on a query is a question, which a row may answer without its words; fewer words are looked up.
+const A_QUESTION: usize = 3;
+
+/// Finds candidates. Replaces misspelt words of the query by known ones.
 pub fn candidates(
     database: &Connection,
     scope: &Scope,
     query: &mut Query,
     settings: &Settings,
-    all_rows: bool,
+    passes: Passes<'_>,
 ) -> Result<Candidates, StoreError> {
     let long = ((scope.rows * LONG_LIST) as usize).clamp(LONG_LISTS.0, LONG_LISTS.1);
-    let longest = if all_rows { usize::MAX } else { long.min(MOST_READ / query.clues.len().max(1)) };
-    let read = |expression: &str| scope.matching(database, expression, longest);
-    let mut lists: Vec<Vec<Place>> = Vec::new();
+    let longest = long.min(MOST_READ / query.clues.len().max(1));
+    let read = |columns: &str, clue: &Clue| {
+        scope.matching(database, &format!("{columns} : {}", clue.expression), longest)
+    };
+    let has_context = query.words >= A_QUESTION;
+    let (mut own, mut contexts) = (Vec::new(), Vec::new());
     for clue in &query.clues {
-        lists.push(read(&clue.expression)?);
+        own.push(read(OWN, clue)?);
+        let is_common = own.last().is_some_and(|list| list.len() >= longest);
+        contexts.push(if is_common || !has_context { Vec::new() } else { read("context", clue)? });
     }
-    let corrections = correct(database, query, &mut lists, &read)?;
+    let is_unknown = |at: usize| own[at].is_empty() && contexts[at].is_empty();
+    let unknown: Vec<usize> = (0..own.len()).filter(|at| is_unknown(*at)).collect();
+    let corrections = correct(database, query, &unknown, |at, clue| {
+        own[at] = read(OWN, clue)?;
+        if has_context {
+            contexts[at] = read("context", clue)?;
+        }
+        Ok(!own[at].is_empty())
+    })?;
     let is_long = |list: &Vec<Place>| list.len() >= longest;
     let having = |list: &Vec<Place>| {
         if is_long(list) { (scope.rows * 0.2).max(list.len() as f64) } else { list.len() as f64 }
     };
-    let rarities: Vec<f64> = lists.iter().map(|list| rarity(scope.rows, having(list))).collect();
-    let too_common = scope.rows * settings.common_percent / 100.0;
-    let tells = |list: &Vec<Place>| {
-        !list.is_empty() && !is_long(list) && (scope.rows < 1000.0 || having(list) <= too_common)
-    };
-    let mut order: Vec<usize> = (0..lists.len()).filter(|at| tells(&lists[*at])).collect();
-    if order.is_empty() {
-        order = (0..lists.len()).filter(|at| !lists[*at].is_empty() && !is_long(&lists[*at])).collect();
-    }
-    let required = required(database, scope, query, if all_rows { usize::MAX } else { MOST_ROWS })?;
-    let places = if order.is_empty() && required.is_none() {
-        newest_with(database, scope, query, &lists, &rarities, settings)?
-    } else {
-        order.sort_by_key(|at| lists[*at].len());
-        let mut scores = gather(database, scope, query, &lists, &rarities, &order, settings)?;
-        if let Some(required) = &required {
-            add(&mut scores, required, 0.0);
-            scores.retain(|(place, _)| required.binary_search(place).is_ok());
-        }
-        best_first(scope, scores)
-    };
-    Ok(Candidates { places, rarities, corrections })
-}
-
-/// Adds up, for every row, how much the clues in it tell.
-fn gather(
-    database: &Connection,
-    scope: &Scope,
-    query: &Query,
-    lists: &[Vec<Place>],
-    rarities: &[f64],
-    order: &[usize],
-    settings: &Settings,
-) -> Result<Scores, StoreError> {
+    let rarities: Vec<f64> = own.iter().map(|list| rarity(scope.rows, having(list))).collect();
+    let mut found = Candidates { places: Vec::new(), rarities, contexts, corrections };
+    let mut order: Vec<usize> = (0..own.len()).filter(|at| !is_long(&own[*at])).collect();
+    order.sort_by_key(|at| own[*at].len());
     let mut scores = Scores::new();
-    for &at in order {
-        let (clue, list) = (&query.clues[at], &lists[at]);
-        let value = clue.weight * rarities[at];
-        add(&mut scores, list, value);
-        // Where all rows of a clue are read anyway, its titles need no look of their own.
-        if list.len() > settings.depth() {
-            let expression = format!("head : {}", clue.expression);
-            let titles = scope.matching(database, &expression, LONG_LISTS.1)?;
-            add(&mut scores, &titles, value * IN_TITLE);
-        }
+    for &at in &order {
+        let value = query.clues[at].weight * found.rarities[at];
+        score_list(&mut scores, &own[at], &found.contexts[at], value, settings);
     }
-    Ok(scores)
+    if let Some(required) = required(database, scope, query)? {
+        add(&mut scores, &required, 0.0);
+        scores.retain(|(place, _)| required.binary_search(place).is_ok());
+        found.places = passing(best_first(scope, scores), passes, settings.depth())?;
+        return Ok(found);
+    }
+    found.places = passing(best_first(scope, scores), passes, settings.depth())?;
+    let is_common = |at: &usize| is_long(&own[*at]);
+    if found.places.len() < settings.depth() && (0..own.len()).any(|at| is_common(&at)) {
+        let clues: Vec<(&str, f64)> = (0..own.len())
+            .filter(is_common)
+            .map(|at| (query.clues[at].expression.as_str(), query.clues[at].weight * found.rarities[at]))
+            .collect();
+        let more = newest_with(database, scope, &clues, settings.depth() - found.places.len(), passes)?;
+        let known = found.places.clone();
+        found.places.extend(more.into_iter().filter(|place| !known.contains(place)));
+    }
+    Ok(found)
 }
 
-/// Places in their order, and what they count.
+/// The columns that hold a row's own text.
+const OWN: &str = "{head body}";
+
+/// Places in their order, and their scores.
 type Scores = Vec<(Place, f64)>;
 
-/// Lets the places of a list, which come in their order, count so much more.
+/// Scores the rows of a clue: those that have it, those whose context has it, and those with both.
+fn score_list(scores: &mut Scores, own: &[Place], context: &[Place], value: f64, settings: &Settings) {
+    let weight = settings.context_weight;
+    let (both, only): (Vec<Place>, Vec<Place>) =
+        context.iter().partition(|place| own.binary_search(place).is_ok());
+    add(scores, own, value * saturated(1.0));
+    add(scores, &both, value * (saturated(1.0 + weight) - saturated(1.0)));
+    add(scores, &only, value * saturated(weight));
+}
+
+/// Adds to the scores of the places of a list, which come in their order.
 fn add(scores: &mut Scores, list: &[Place], value: f64) {
     let is_full = scores.len() > MOST_ROWS;
     let mut sum = Vec::with_capacity(scores.len() + if is_full { 0 } else { list.len() });
@@ -140,92 +151,87 @@ fn best_first(scope: &Scope, scores: Scores) -> Vec<Place> {
     places.into_iter().map(|(_, _, place)| place).collect()
 }
 
+/// The first places that pass, at most `most`.
+fn passing(places: Vec<Place>, passes: Passes<'_>, most: usize) -> Result<Vec<Place>, StoreError> {
+    let mut passing = Vec::new();
+    for place in places {
+        if passing.len() >= most {
+            break;
+        }
+        if passes(place)? {
+            passing.push(place);
+        }
+    }
+    Ok(passing)
+}
+
 /// The rows that have all required phrases, if there are any.
-fn required(
-    database: &Connection,
-    scope: &Scope,
-    query: &Query,
-    longest: usize,
-) -> Result<Option<Vec<Place>>, StoreError> {
+fn required(database: &Connection, scope: &Scope, query: &Query) -> Result<Option<Vec<Place>>, StoreError> {
     if query.required.is_empty() {
         return Ok(None);
     }
-    let expressions: Vec<&str> = query.required.iter().map(|clue| clue.expression.as_str()).collect();
-    scope.matching(database, &expressions.join(" AND "), longest).map(Some)
+    let expressions: Vec<String> =
+        query.required.iter().map(|clue| format!("{OWN} : {}", clue.expression)).collect();
+    scope.matching(database, &expressions.join(" AND "), MOST_ROWS).map(Some)
 }
 
-/// Only common words were asked for: the newest rows tell which of them have most of the words; those that have all of them, or a
-/// single one in their title, are found wherever they are.
+/// Rows that have common words: those with all of them wherever they are, then the newest, looking back until there are enough.
 fn newest_with(
     database: &Connection,
     scope: &Scope,
-    query: &Query,
-    lists: &[Vec<Place>],
-    rarities: &[f64],
-    settings: &Settings,
+    clues: &[(&str, f64)],
+    most: usize,
+    passes: Passes<'_>,
 ) -> Result<Vec<Place>, StoreError> {
-    let there: Vec<usize> = (0..lists.len()).filter(|at| !lists[*at].is_empty()).collect();
-    let expressions: Vec<&str> = there.iter().map(|at| query.clues[*at].expression.as_str()).collect();
-    let best = match expressions[..] {
-        [] => return Ok(Vec::new()),
-        [only] => format!("head : {only}"),
-        _ => expressions.join(" AND "),
-    };
-    let value = |at: usize| query.clues[at].weight * rarities[at];
-    let mut wanted: Vec<(&str, f64)> =
-        expressions.iter().copied().zip(there.iter().map(|at| value(*at))).collect();
-    if let [(_, value)] = wanted[..] {
-        wanted.push((&best, value * IN_TITLE));
+    let mut found = Vec::new();
+    if (2..=MOST_TOGETHER).contains(&clues.len()) {
+        let all: Vec<String> = clues.iter().map(|(expression, _)| format!("{OWN} : {expression}")).collect();
+        let together = scope.matching(database, &all.join(" AND "), most * TOGETHER)?;
+        let scores = together.into_iter().map(|place| (place, 0.0)).collect();
+        found = passing(best_first(scope, scores), passes, most)?;
     }
-    let all: f64 = wanted.iter().map(|(_, value)| value).sum();
-    let mut scores = Scores::new();
-    for range in scope.newest_ranges(database, (MOST_NEWEST / wanted.len()).min(ENOUGH_NEWEST))? {
-        let mut of_range = Scores::new();
-        for (expression, value) in &wanted {
-            add(&mut of_range, &scope.matching_in(database, expression, range)?, *value);
+    let mut windows = scope.windows(WINDOW.min(WINDOW_LISTS / clues.len()));
+    while found.len() < most
+        && let Some(ranges) = windows.next(database)?
+    {
+        let mut scores = Scores::new();
+        for range in ranges {
+            let mut in_range = Scores::new();
+            for (expression, value) in clues {
+                let list = scope.matching_in(database, &format!("{OWN} : {expression}"), range)?;
+                add(&mut in_range, &list, *value);
+            }
+            scores.extend(in_range);
         }
-        scores.extend(of_range);
+        let room = most - found.len();
+        let known = found.clone();
+        let is_new = |place: Place| Ok(!known.contains(&place) && passes(place)?);
+        found.extend(passing(best_first(scope, scores), &is_new, room)?);
     }
-    let depth = settings.depth();
-    if scores.iter().filter(|(_, score)| *score > all * 0.999).count() < depth / ENOUGH_OF_ALL {
-        let mut list = scope.matching(database, &best, depth * MANY)?;
-        scores.sort_unstable_by_key(|(place, _)| *place);
-        list.retain(|place| scores.binary_search_by_key(place, |(place, _)| *place).is_err());
-        add(&mut scores, &list, all);
-    }
-    let mut places = best_first(scope, scores);
-    if places.len() < depth {
-        let mut more = scope.newest(database, Some(&expressions.join(" OR ")), depth)?;
-        more.retain(|place| !places.contains(place));
-        places.extend(more);
-    }
-    Ok(places)
+    Ok(found)
 }
 
-/// Replaces words that no row has by known ones that are like them.
+/// Replaces words that no row has by known ones that are like them. `read` looks a clue up again, and is false if no row has it.
 fn correct(
     database: &Connection,
     query: &mut Query,
-    lists: &mut [Vec<Place>],
-    read: &impl Fn(&str) -> Result<Vec<Place>, StoreError>,
+    unknown: &[usize],
+    mut read: impl FnMut(usize, &Clue) -> Result<bool, StoreError>,
 ) -> Result<Vec<(String, String)>, StoreError> {
-    let unknown: Vec<usize> = (0..lists.len())
-        .filter(|at| lists[*at].is_empty() && query.clues[*at].asked.chars().count() > 2)
-        .collect();
+    let unknown: Vec<usize> =
+        unknown.iter().copied().filter(|at| query.clues[*at].asked.chars().count() > 2).collect();
     let asked: Vec<&str> = unknown.iter().map(|at| query.clues[*at].asked.as_str()).collect();
     let guesses = spelling::guesses(database, &asked)?;
     let mut corrections = Vec::new();
     for (at, guesses) in unknown.into_iter().zip(guesses) {
         let Some(best) = guesses.first() else { continue };
-        let words: Vec<&str> = guesses.iter().map(|guess| guess.word.as_str()).collect();
+        let words: Vec<String> = guesses.iter().map(|guess| format!("\"{}\"", guess.word)).collect();
         let clue: &mut Clue = &mut query.clues[at];
-        clue.expression =
-            format!("({})", words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" OR "));
-        clue.shape = Shape::Any(words.iter().map(|word| key(word)).collect());
+        clue.expression = format!("({})", words.join(" OR "));
+        clue.shape = Shape::Any(guesses.iter().map(|guess| key(&guess.word)).collect());
         clue.weight *= best.weight;
-        lists[at] = read(&clue.expression)?;
         // Words that were forgotten with their rows are still known for a while; they help nobody.
-        if !lists[at].is_empty() {
+        if read(at, clue)? {
             corrections.push((clue.asked.clone(), best.word.clone()));
         }
     }

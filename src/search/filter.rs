@@ -1,4 +1,4 @@
-//! What a hit must be: first by what the index can tell, then by a part of the row, then by the whole of it.
+//! Filters for hits: first by the index alone, then by a part of the row, then by the whole of it.
 
 use super::Filter;
 use super::query::phrase;
@@ -7,18 +7,17 @@ use crate::project::is_same_file;
 use crate::store::search::{Document, Kind, Label};
 
 impl Filter {
-    /// Whether rows must be looked at before it is known that they count.
+    /// True if rows must be looked at before it is known that they count.
     pub(super) fn is_picky(&self) -> bool {
-        let Self { project: _, kinds, types, concept, file, since, until } = self;
-        !kinds.is_empty()
-            || !types.is_empty()
-            || concept.is_some()
-            || file.is_some()
-            || since.is_some()
-            || until.is_some()
+        !self.kinds.is_empty() || self.reads_labels() || self.reads_text()
     }
 
-    /// What the index says of every row that may count. Of a file only the name: no telling how much of its path was noted.
+    /// True if the text of a row decides.
+    pub(super) fn reads_text(&self) -> bool {
+        self.concept.is_some() || self.file.is_some()
+    }
+
+    /// The expression that every row must match in the index. Only the name of a file: nobody knows how much of its path was noted.
     pub(super) fn expression(&self) -> Option<String> {
         let name = self.file.as_ref().map(|file| file.rsplit('/').next().unwrap_or(file));
         let words = [self.concept.as_deref(), name];
@@ -27,18 +26,18 @@ impl Filter {
         (!parts.is_empty()).then(|| parts.join(" AND "))
     }
 
-    /// Whether rows of a kind can count at all.
+    /// True if rows of a kind can count at all.
     pub(super) fn has_kind(&self, kind: Kind) -> bool {
         (self.kinds.is_empty() || self.kinds.contains(&kind))
             && (self.types.is_empty() || kind == Kind::Observation)
     }
 
-    /// Whether the label alone can rule a row out.
+    /// True if the label alone can rule a row out.
     pub(super) fn reads_labels(&self) -> bool {
         !self.types.is_empty() || self.since.is_some() || self.until.is_some()
     }
 
-    /// Whether a row counts as far as its label tells.
+    /// True if nothing in a row's label rules it out.
     pub(super) fn allows_label(&self, label: &Label) -> bool {
         let is_of_type = self.types.is_empty()
             || label.type_word.as_ref().is_some_and(|word| self.types.iter().any(|wanted| wanted == word));
@@ -47,7 +46,7 @@ impl Filter {
             && self.until.is_none_or(|until| label.created_at < until)
     }
 
-    /// Whether a row counts whose label was allowed.
+    /// Decides about a row whose label was allowed.
     pub(super) fn allows(&self, document: &Document) -> bool {
         self.project.as_ref().is_none_or(|project| *project == document.project)
             && self.concept.as_ref().is_none_or(|concept| has_concept(document, concept))

@@ -1,17 +1,18 @@
 //! From a question to the memories that answer it.
 //!
-//! The index gives, for every clue of the query, the list of rows that have it; the rarest clues decide which rows are read
-//! in full; those are ranked by what they say (`score`), by their neighbours in the session, by the time that the query
-//! names, and a little by age and kind. All SQL is in `store::search`; what a question looks like from outside is in
-//! [`parameters`] and [`answer`].
+//! The index lists, for every clue of the query, the rows that have it in their text or in their context. The best of them are
+//! read in full and scored by the share of the question that they answer (`score`), by the hits of their session, by meaning,
+//! and a little by age and kind. All SQL is in `store::search`; the question as seen from outside is
+//! in [`parameters`] and [`answer`], the figures behind each ingredient in docs/decisions/003-search.md.
 
 mod alike;
 pub mod answer;
 mod best;
 mod candidates;
-mod dates;
+mod files;
 mod filter;
 pub mod meaning;
+mod newest;
 pub mod parameters;
 mod query;
 mod rank;
@@ -32,6 +33,7 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 pub use alike::{Alike, Likenesses, compare_half};
+pub use files::likely_files;
 pub use query::Query;
 pub use scope::Half;
 pub use snippet::Snippet;
@@ -41,43 +43,56 @@ use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::search::Kind;
 
-/// What is asked.
+/// A search.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     /// In any words.
     pub query: String,
-    /// How alike rows are in meaning, where a model is at hand.
+    /// The likeness of rows in meaning, with a model.
     pub alike: Alike,
-    /// What a hit must be.
+    /// Conditions for a hit.
     pub filter: Filter,
     /// The project of the one who asks: its rows count a little more.
     pub near_project: Option<String>,
-    /// Files that the one who asks has at hand: rows about them count a little more.
+    /// Files that the asker works on: rows about them count a little more.
     pub near_files: Vec<String>,
-    /// How many hits.
+    /// The turn that is being answered: its prompt is not returned.
+    pub exclude: Option<Turn>,
+    /// The size of the page.
     pub limit: usize,
     /// After how many.
     pub offset: usize,
     /// The state of the first page, for the pages after it.
     pub as_of: Option<AsOf>,
-    /// Whether to tell how each score came about.
+    /// Adds the parts of each score to the answer.
     pub explain: bool,
-    /// Whether only the rows and their scores matter: then nothing is cut out of them to be shown.
+    /// Leaves out titles and passages: only the rows and their scores matter.
     pub without_text: bool,
     /// The present.
     pub now: Millis,
 }
 
-/// What a query means to a model.
+/// A turn of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// The session.
+    pub session_id: String,
+    /// The number of its prompt; every prompt of the session if missing.
+    pub prompt_number: Option<i64>,
+}
+
+/// The meaning of a query to a model.
 #[derive(Debug, Clone)]
 pub struct Meaning {
     /// The model.
     pub model: &'static str,
+    /// The range of its likenesses.
+    pub scale: meaning::Scale,
     /// The direction.
     pub vector: meaning::Vector,
 }
 
-/// What a hit must be. All filters are exact, and all must hold.
+/// Conditions for a hit. All are exact, and all must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// The project's name.
@@ -103,12 +118,12 @@ pub struct AsOf {
     pub now: Millis,
     /// The largest ids of observations, summaries and prompts.
     pub ids: [i64; 3],
-    /// How many rows there were.
+    /// The number of rows.
     pub rows: i64,
 }
 
 impl Request {
-    /// Whether it matters what the query means.
+    /// True if the meaning of the query matters.
     pub fn has_meaning(&self) -> bool {
         alike::counts(&Query::parse(&self.query))
     }
@@ -129,12 +144,12 @@ impl AsOf {
     }
 }
 
-/// What was found.
+/// The answer to a search.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// The page that was asked for, best first.
     pub hits: Vec<Hit>,
-    /// How many hits could be ranked; pages end there.
+    /// The number of hits that could be ranked; pages end there.
     pub total: usize,
     /// For the next page.
     pub as_of: AsOf,
@@ -145,7 +160,7 @@ pub struct Found {
 /// One memory that was found.
 #[derive(Debug, Clone)]
 pub struct Hit {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its id in its kind.
     pub id: i64,
@@ -155,15 +170,15 @@ pub struct Hit {
     pub project: String,
     /// An observation's type.
     pub type_word: Option<String>,
-    /// What it is called; for a prompt, its beginning.
+    /// Its title; for a prompt, its beginning.
     pub title: Snippet,
     /// The passage that matched.
     pub snippet: Snippet,
     /// When it was made.
     pub created_at: Millis,
-    /// From the best down, the best of all being near 1.
+    /// From 0 to 1: the share of the question that it has, by words and by meaning. Comparable between queries.
     pub score: f64,
-    /// How the score came about, if that was asked.
+    /// The parts of the score, if asked for.
     pub parts: Option<Parts>,
     /// Nearly the same, made by others or again.
     pub similar: Vec<i64>,
@@ -172,18 +187,12 @@ pub struct Hit {
 /// The parts of a score.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Parts {
-    /// What the text says, as BM25.
+    /// The share of the question that its text and context have.
     pub words: f64,
-    /// What the neighbours in the session say.
-    pub neighbours: f64,
-    /// Both, beside the best hit's.
-    pub lexical: f64,
-    /// How far words are trusted beside meaning: the share of what was asked that the best hit has.
-    pub trust: f64,
-    /// What it means, beside the most alike; 0 without a model.
+    /// The share that the best hits of its session add.
+    pub session: f64,
+    /// The nearness of its meaning, from 0 to 1; 0 without a model.
     pub meaning: f64,
-    /// Factor for the time that the query names.
-    pub time: f64,
     /// Factor for its age.
     pub recency: f64,
     /// Factor for its kind and type.
@@ -196,14 +205,14 @@ pub struct Parts {
     pub clues: Vec<(String, f64, f64)>,
 }
 
-/// Searches. Any text is a query, and none is an error. What waits for the index is brought into it first, if this
+/// Searches. Any text is a query, and none is an error. Waiting rows are brought into the index first, if this
 /// connection may write.
 pub fn search(database: &Connection, request: &Request, settings: &Settings) -> Result<Found, StoreError> {
     upkeep::take_up_if_possible(database);
     rank::Search::new(database, request, settings)?.run()
 }
 
-/// The beginning of a text, at most so many bytes, ending at a character's edge.
+/// The beginning of a text, at most `most` bytes, ending at a character's edge.
 fn words_cut(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }

@@ -2,40 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use super::{Alike, AsOf, Filter, Request};
+use super::{Alike, AsOf, Filter, Request, Turn};
 use crate::model::{Millis, ObservationType};
 use crate::store::search::Kind;
 
 /// Parameters by name. An empty one counts as missing.
 pub type Parameters = BTreeMap<String, String>;
 
-/// What a page holds unless the asker says otherwise, and at most.
+/// The size of a page by default, and at most.
 pub const PAGE: usize = 20;
 const LARGEST_PAGE: usize = 100;
 const FARTHEST: usize = 10_000;
 
-const NAMES: [&str; 14] = [
-    "q",
-    "project",
-    "kind",
-    "type",
-    "concept",
-    "file",
-    "since",
-    "until",
-    "limit",
-    "offset",
-    "as_of",
-    "explain",
-    "near_project",
-    "near_files",
-];
+const NAMES: &str = "q project kind type concept file since until limit offset as_of explain near_project near_files \
+    exclude_session exclude_prompt";
 
 impl Request {
     /// The request that the parameters make, or what is wrong with them.
     pub fn from_parameters(parameters: &Parameters, now: Millis) -> Result<Self, String> {
-        if let Some(unknown) = parameters.keys().find(|name| !NAMES.contains(&name.as_str())) {
-            return Err(format!("there is no parameter '{unknown}'; there are {}", NAMES.join(", ")));
+        if let Some(unknown) =
+            parameters.keys().find(|name| !NAMES.split(' ').any(|known| known == name.as_str()))
+        {
+            return Err(format!("there is no parameter '{unknown}'; there are {}", NAMES.replace(' ', ", ")));
         }
         let text = |name: &str| parameters.get(name).filter(|value| !value.is_empty()).cloned();
         let time = |name: &str| match text(name) {
@@ -69,6 +57,10 @@ impl Request {
             alike: Alike::Unknown,
             filter,
             near_project: text("near_project"),
+            exclude: text("exclude_session").map(|session_id| Turn {
+                session_id,
+                prompt_number: text("exclude_prompt").and_then(|number| number.parse().ok()),
+            }),
             near_files: list(text("near_files"), |file| Ok(file.to_owned()))?,
             limit: number("limit", PAGE, LARGEST_PAGE)?.max(1),
             offset: number("offset", 0, FARTHEST)?,

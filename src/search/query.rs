@@ -1,4 +1,4 @@
-//! What is asked for: a text of any kind becomes clues, each with the expression that the index understands. Nothing that
+//! A question: a text of any kind becomes clues, each with the expression that the index understands. Nothing that
 //! is typed can be a syntax error: every word is quoted.
 
 use super::stop_words::is_stop_word;
@@ -11,13 +11,13 @@ pub struct Clue {
     pub expression: String,
     /// The same for a text in memory.
     pub shape: Shape,
-    /// How much it counts beside the others.
+    /// Its weight among the others.
     pub weight: f64,
     /// The word as it was asked, folded: for spelling. Empty where there is nothing to correct.
     pub asked: String,
 }
 
-/// How a clue is recognised in a text.
+/// The form of a clue in a text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// Any of these stems.
@@ -31,36 +31,24 @@ pub enum Shape {
 /// A query, understood.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Query {
-    /// What to look for, in the order asked; any of it will do.
+    /// The clues in the order asked; any of them will do.
     pub clues: Vec<Clue>,
     /// Quoted phrases: each must be there.
     pub required: Vec<Clue>,
-    /// Whether it asks for a reason.
+    /// True if it asks for a reason.
     pub asks_why: bool,
+    /// Words and identifiers that were asked, each counted once.
+    pub words: usize,
 }
 
-/// More clues than this cost more than they tell.
+/// More clues than this cost more than they find.
 const MOST_CLUES: usize = 40;
 /// Of a longer text the beginning is enough.
 const MOST_BYTES: usize = 8192;
 
 /// Beginnings of questions for a reason, in the languages that we know.
-const REASONS: [&str; 14] = [
-    "why",
-    "reason",
-    "reasons",
-    "rationale",
-    "warum",
-    "wieso",
-    "weshalb",
-    "grund",
-    "pourquoi",
-    "为什么",
-    "为何",
-    "原因",
-    "理由",
-    "なぜ",
-];
+const REASONS: &str =
+    "why reason reasons rationale warum wieso weshalb grund pourquoi 为什么 为何 原因 理由 なぜ";
 
 impl Query {
     /// Understands a text, whatever it is.
@@ -77,7 +65,9 @@ impl Query {
         }
         for stop_words in [false, true] {
             for piece in rest.iter().flat_map(|part| part.split_whitespace()) {
+                let before = query.clues.len();
                 query.add_piece(piece, stop_words);
+                query.words += usize::from(query.clues.len() > before);
             }
             // "how to do it" has no other words: then these must do.
             if !query.clues.is_empty() {
@@ -89,6 +79,7 @@ impl Query {
 
     /// Takes one piece between blanks: a word, an identifier, a path, a run of characters.
     fn add_piece(&mut self, piece: &str, with_stop_words: bool) {
+        let piece = without_possessive(piece);
         let found: Vec<_> = words(piece).collect();
         let spaced = found.iter().filter(|word| !word.unspaced).count();
         let parts: usize = found.iter().map(|word| humps(word.text).len().max(1)).sum();
@@ -101,7 +92,7 @@ impl Query {
             if !split.is_empty() {
                 self.add_humps(word.text, &split);
             } else if with_stop_words || !is_stop_word(&fold(word.text)) {
-                // One of many parts tells less than a word that stands alone.
+                // One of many parts is worth less than a word that stands alone.
                 self.add(word_clue(word.text, if parts > 2 { 0.7 } else { 1.0 }));
             }
         }
@@ -140,18 +131,22 @@ impl Query {
     }
 }
 
+/// `Ada's` without its ending, which would make it a phrase that few rows have.
+fn without_possessive(piece: &str) -> &str {
+    let is_ending = |end: &str| end.chars().filter(|c| c.is_alphabetic()).count() == 1;
+    piece.split_once(['\'', '’']).filter(|(_, end)| is_ending(end)).map_or(piece, |(word, _)| word)
+}
+
 fn asks_why(text: &str) -> bool {
-    let is_reason = |word: &str| REASONS.contains(&word);
     words(text).any(|word| {
-        if word.unspaced {
-            REASONS.iter().any(|reason| word.text.contains(reason))
-        } else {
-            is_reason(&fold(word.text))
-        }
+        let folded = fold(word.text);
+        let is_here =
+            |reason: &str| if word.unspaced { word.text.contains(reason) } else { reason == folded };
+        REASONS.split(' ').any(is_here)
     })
 }
 
-/// What stands in quotes, and what does not. An unclosed quote is no quote.
+/// Splits a text into quoted parts and the rest. An unclosed quote is no quote.
 fn split_quotes(text: &str) -> (Vec<&str>, Vec<&str>) {
     let (mut phrases, mut rest) = (Vec::new(), Vec::new());
     let mut pieces = text.split('"');

@@ -1,4 +1,4 @@
-//! Reads the candidates, ranks them, folds what is nearly the same, and cuts out the page.
+//! Reads the candidates, ranks them, folds near duplicates, and cuts out the page.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,10 +9,10 @@ use super::candidates::{Candidates, candidates};
 use super::filter::files;
 use super::query::{Clue, Query};
 use super::scope::Scope;
-use super::score::{Evidence, Matcher, bm25};
-use super::similar::fold_similar;
+use super::score::{Matcher, saturated};
+use super::similar::{fold_similar, fold_turns};
 use super::snippet::{self, Snippet};
-use super::{AsOf, Found, Hit, Likenesses, Parts, Request, alike, dates};
+use super::{AsOf, Found, Hit, Likenesses, Parts, Request, alike};
 use crate::config::Search as Settings;
 use crate::model::Millis;
 use crate::project::is_same_file;
@@ -22,41 +22,38 @@ use crate::store::search::{self as index, Document, Kind, Place};
 
 /// One search under way.
 pub struct Search<'a> {
-    database: &'a Connection,
-    request: &'a Request,
+    pub(super) database: &'a Connection,
+    pub(super) request: &'a Request,
     settings: &'a Settings,
-    as_of: AsOf,
-    scope: Option<Scope>,
+    pub(super) as_of: AsOf,
+    pub(super) scope: Option<Scope>,
     /// Rows that came or changed since the index last looked at them: it says nothing true about them.
-    waiting: HashSet<(Kind, i64)>,
+    pub(super) waiting: HashSet<(Kind, i64)>,
     /// The observations of the time that was asked for, if they are few enough to be listed.
     in_time: Option<HashSet<i64>>,
 }
 
 /// A row in the running.
 pub struct Entry {
-    /// Where it is in the index; nowhere if it waits.
-    place: Option<Place>,
+    /// Its place in the index; none if it waits.
+    pub(super) place: Option<Place>,
     pub document: Document,
-    evidence: Evidence,
-    parts: Parts,
-    score: f64,
+    /// The number of times that it has each clue.
+    pub(super) counts: Vec<f64>,
+    pub(super) parts: Parts,
+    pub score: f64,
     /// Others that say nearly the same.
     pub similar: Vec<i64>,
 }
 
-/// Prompts that the worker has not indexed yet are looked at one by one, so many at most.
+/// Rows that wait for the index are read one by one, at most this many of a kind.
 const MOST_PENDING: u32 = 500;
-/// The best so many rows bring their neighbours in.
-const WITH_NEIGHBOURS: usize = 30;
-/// Where filters drop rows, so many times more are looked at for their meaning.
+/// Rows by meaning that are looked at where filters drop some, as a multiple of those that are read.
 const BEFORE_FILTERS: usize = 40;
-/// Of a longer time more rows count than do not.
+/// Observations of a longer time are not listed.
 const MOST_IN_TIME: usize = 20_000;
-/// How soon words are not trusted any more: a hit with half of what was asked counts for about a third.
-const DISTRUST: f64 = 1.5;
-/// How far neighbours reach, to each side.
-const REACH: u32 = 2;
+/// The hits of a session that lift each other.
+const LIFTING: usize = 3;
 
 const DAY: f64 = 24.0 * 60.0 * 60_000.0;
 
@@ -90,49 +87,86 @@ impl<'a> Search<'a> {
 
     pub fn run(mut self) -> Result<Found, StoreError> {
         let mut query = Query::parse(&self.request.query);
-        let mut found = Candidates::default();
-        if let Some(scope) = &mut self.scope {
-            scope.rows = self.as_of.rows.max(1) as f64;
+        if query.clues.is_empty() {
+            return self.newest();
         }
-        if let Some(scope) = &self.scope {
-            found = if query.clues.is_empty() {
-                // Then the newest rows are the answer.
-                let most = if self.request.filter.is_picky() { usize::MAX } else { self.depth() };
-                let places = scope.newest(self.database, None, most)?;
-                Candidates { places, ..Candidates::default() }
-            } else {
-                candidates(self.database, scope, &mut query, self.settings, self.request.filter.is_picky())?
-            };
-        }
-        found.rarities.resize(query.clues.len(), 1.0);
+        let found = self.candidates(&mut query)?;
         let matcher = Matcher::new(&query.clues);
         let mut entries = self.read(&found.places, &matcher)?;
         self.add_pending(&mut entries, &query, &matcher)?;
         let likenesses = self.likenesses(&query)?;
         self.add_alike(&mut entries, &likenesses, &matcher)?;
-        self.score(&mut entries, &query, &found.rarities)?;
-        self.compare(&mut entries, &likenesses, possible(&query.clues, &found.rarities))?;
+        self.score_words(&mut entries, &query.clues, &found);
+        self.score_meaning(&mut entries, &likenesses)?;
         self.lift(&mut entries, &query);
+        // With a model nearly everything is a little alike.
+        entries.retain(|entry| entry.parts.words > 0.0 || entry.score >= self.settings.floor);
         entries
             .sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| newer_first(&a.document, &b.document)));
-        let entries = fold_similar(entries);
+        let entries = fold_turns(fold_similar(entries));
         let total = entries.len();
         let page = entries.into_iter().skip(self.request.offset).take(self.request.limit);
         let hits = page.map(|entry| self.hit(entry, &query, &found.rarities, &matcher)).collect();
         Ok(Found { hits, total, as_of: self.as_of, corrections: found.corrections })
     }
 
+    /// The rows that have words of the query, read, with how rare each clue is.
+    pub fn rows(mut self, query: &mut Query) -> Result<(Vec<Entry>, Vec<f64>), StoreError> {
+        let found = self.candidates(query)?;
+        let matcher = Matcher::new(&query.clues);
+        let mut entries = self.read(&found.places, &matcher)?;
+        self.add_pending(&mut entries, query, &matcher)?;
+        Ok((entries, found.rarities))
+    }
+
+    fn candidates(&mut self, query: &mut Query) -> Result<Candidates, StoreError> {
+        let mut found = Candidates::default();
+        if let Some(scope) = &mut self.scope {
+            scope.rows = self.as_of.rows.max(1) as f64;
+        }
+        if let Some(scope) = &self.scope {
+            let settings = Settings { depth: self.depth() as u64, ..self.settings.clone() };
+            found = candidates(self.database, scope, query, &settings, &|place| self.passes(place))?;
+        }
+        found.rarities.resize(query.clues.len(), 1.0);
+        found.contexts.resize(query.clues.len(), Vec::new());
+        Ok(found)
+    }
+
     fn depth(&self) -> usize {
         self.settings.depth().max(self.request.offset + self.request.limit)
+    }
+
+    /// Decides by its place and its label whether a row may be a hit.
+    fn passes(&self, place: Place) -> Result<bool, StoreError> {
+        let (kind, id) = (place.kind(), place.id());
+        if !self.may_count(place) || self.waiting.contains(&(kind, id)) || self.is_excluded(kind, id)? {
+            return Ok(false);
+        }
+        let filter = &self.request.filter;
+        if filter.reads_text() {
+            return Ok(self.document(kind, id)?.is_some());
+        }
+        if !filter.reads_labels() {
+            return Ok(true);
+        }
+        Ok(index::label(self.database, kind, id)?.is_some_and(|label| filter.allows_label(&label)))
+    }
+
+    /// The prompt that is being answered is no memory yet.
+    pub(super) fn is_excluded(&self, kind: Kind, id: i64) -> Result<bool, StoreError> {
+        match &self.request.exclude {
+            Some(turn) if kind == Kind::Prompt => {
+                index::is_of_turn(self.database, id, &turn.session_id, turn.prompt_number)
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Reads candidates until there are enough that count.
     fn read(&self, places: &[Place], matcher: &Matcher<'_>) -> Result<Vec<Entry>, StoreError> {
         let mut entries = Vec::new();
         for place in places {
-            if !self.may_count(*place) || self.waiting.contains(&(place.kind(), place.id())) {
-                continue;
-            }
             let Some(document) = self.document(place.kind(), place.id())? else { continue };
             entries.push(self.entry(Some(*place), document, matcher));
             if entries.len() >= self.depth() {
@@ -142,13 +176,13 @@ impl<'a> Search<'a> {
         Ok(entries)
     }
 
-    fn entry(&self, place: Option<Place>, document: Document, matcher: &Matcher<'_>) -> Entry {
-        let evidence = matcher.evidence(&document, self.settings);
-        Entry { place, document, evidence, parts: Parts::default(), score: 0.0, similar: Vec::new() }
+    pub(super) fn entry(&self, place: Option<Place>, document: Document, matcher: &Matcher<'_>) -> Entry {
+        let counts = matcher.counts(&document, self.settings);
+        Entry { place, document, counts, parts: Parts::default(), score: 0.0, similar: Vec::new() }
     }
 
-    /// What the place alone tells: rows that came after the first page are not in any page.
-    fn may_count(&self, place: Place) -> bool {
+    /// Decides by the place alone: rows that came after the first page are not in any page.
+    pub(super) fn may_count(&self, place: Place) -> bool {
         let (kind, id) = (place.kind(), place.id());
         let newest = match kind {
             Kind::Observation => self.as_of.ids[0],
@@ -161,7 +195,7 @@ impl<'a> Search<'a> {
     }
 
     /// A row, if it is there and counts. Most of those that do not are known without their text.
-    fn document(&self, kind: Kind, id: i64) -> Result<Option<Document>, StoreError> {
+    pub(super) fn document(&self, kind: Kind, id: i64) -> Result<Option<Document>, StoreError> {
         let filter = &self.request.filter;
         if filter.reads_labels() {
             let label = index::label(self.database, kind, id)?;
@@ -180,15 +214,15 @@ impl<'a> Search<'a> {
         matcher: &Matcher<'_>,
     ) -> Result<(), StoreError> {
         for &(kind, id) in &self.waiting {
-            if !self.may_count(Place::new(0, kind, id)) {
+            if !self.may_count(Place::new(0, kind, id)) || self.is_excluded(kind, id)? {
                 continue;
             }
             let Some(document) = self.document(kind, id)? else { continue };
             let entry = self.entry(None, document, matcher);
-            let matches = query.clues.is_empty() || entry.evidence.counts.iter().any(|count| *count > 0.0);
+            let matches = entry.counts.iter().any(|count| *count > 0.0);
             let has_phrases = query.required.iter().all(|required| {
                 let at = query.clues.iter().position(|clue| clue.shape == required.shape);
-                at.is_some_and(|at| entry.evidence.counts[at] > 0.0)
+                at.is_some_and(|at| entry.counts[at] > 0.0)
             });
             if matches && has_phrases {
                 entries.push(entry);
@@ -197,58 +231,31 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Scores by words, and by the words of neighbours.
-    fn score(&self, entries: &mut [Entry], query: &Query, rarities: &[f64]) -> Result<(), StoreError> {
-        let lengths: f64 = entries.iter().map(|entry| entry.evidence.length).sum();
-        let average = lengths / entries.len().max(1) as f64;
-        let score = |evidence: &Evidence| bm25(evidence, &query.clues, rarities, average, self.settings);
+    /// Scores by words, from 0 to about 1: the share of the question that a row has, the best hits of its session included.
+    fn score_words(&self, entries: &mut [Entry], clues: &[Clue], found: &Candidates) {
+        let asked: f64 = clues.iter().zip(&found.rarities).map(|(clue, rarity)| clue.weight * rarity).sum();
+        let mut sessions: HashMap<String, Vec<f64>> = HashMap::new();
         for entry in entries.iter_mut() {
-            entry.parts.words = score(&entry.evidence);
+            for (at, clue) in clues.iter().enumerate() {
+                let has = |place| found.contexts[at].binary_search(&place).is_ok();
+                let context = if entry.place.is_some_and(has) { self.settings.context_weight } else { 0.0 };
+                entry.parts.words += clue.weight * found.rarities[at] * saturated(entry.counts[at] + context)
+                    / asked.max(1e-9);
+            }
+            sessions.entry(entry.document.session_id.clone()).or_default().push(entry.parts.words);
         }
-        if self.settings.neighbour_weight > 0.0 && !query.clues.is_empty() {
-            self.add_neighbours(entries)?;
+        for scores in sessions.values_mut() {
+            scores.sort_by(|a, b| b.total_cmp(a));
+            scores.truncate(LIFTING);
         }
-        let best = entries.iter().map(|entry| entry.parts.words + entry.parts.neighbours).fold(0.0, f64::max);
-        for entry in entries {
-            let sum = entry.parts.words + entry.parts.neighbours;
-            entry.parts.lexical =
-                if best > 0.0 { sum / best } else { f64::from(u8::from(query.clues.is_empty())) };
+        for entry in entries.iter_mut().filter(|entry| entry.parts.words > 0.0) {
+            let best = &sessions[&entry.document.session_id];
+            let lift = best.iter().sum::<f64>() / LIFTING as f64;
+            entry.parts.session = self.settings.session_weight * lift;
         }
-        Ok(())
     }
 
-    /// What stands beside a good hit in its session often belongs to it: both lift each other.
-    fn add_neighbours(&self, entries: &mut [Entry]) -> Result<(), StoreError> {
-        let mut order: Vec<usize> =
-            (0..entries.len()).filter(|at| entries[*at].document.kind == Kind::Observation).collect();
-        order.sort_by(|a, b| entries[*b].parts.words.total_cmp(&entries[*a].parts.words));
-        order.truncate(WITH_NEIGHBOURS);
-        let mut known: HashMap<i64, usize> = HashMap::new();
-        for (at, entry) in entries.iter().enumerate() {
-            if entry.document.kind == Kind::Observation {
-                known.insert(entry.document.id, at);
-            }
-        }
-        let mut lifted: HashMap<usize, f64> = HashMap::new();
-        let mut done: HashSet<(i64, i64)> = HashSet::new();
-        for at in order {
-            let (session, id) = (entries[at].document.session_id.clone(), entries[at].document.id);
-            for (distance, other) in index::neighbours(self.database, &session, id, REACH)? {
-                let Some(beside) = known.get(&other).copied() else { continue };
-                if done.insert((id.min(other), id.max(other))) {
-                    let share = self.settings.neighbour_weight / f64::from(distance);
-                    *lifted.entry(at).or_default() += share * entries[beside].parts.words;
-                    *lifted.entry(beside).or_default() += share * entries[at].parts.words;
-                }
-            }
-        }
-        for (at, lift) in lifted {
-            entries[at].parts.neighbours = lift;
-        }
-        Ok(())
-    }
-
-    /// How alike the rows of the scope are in meaning; nothing without a model.
+    /// The likeness of the rows of the scope to the query; empty without a model.
     fn likenesses(&self, query: &Query) -> Result<Likenesses, StoreError> {
         if !alike::counts(query) {
             return Ok(Likenesses::default());
@@ -266,63 +273,44 @@ impl<'a> Search<'a> {
         let known: HashSet<Place> = entries.iter().filter_map(|entry| entry.place).collect();
         let depth = self.settings.depth() / 2;
         let most = if self.request.filter.is_picky() { depth * BEFORE_FILTERS } else { depth };
-        let unknown: Vec<Place> =
-            likenesses.most_alike(most).into_iter().filter(|place| !known.contains(place)).collect();
+        let mut unknown = Vec::new();
+        for place in likenesses.most_alike(most).into_iter().filter(|place| !known.contains(place)) {
+            if self.passes(place)? {
+                unknown.push(place);
+            }
+        }
         entries.extend(self.read(&unknown, matcher)?);
         Ok(())
     }
 
-    /// Mixes the scores by words with those by meaning, each from 0 to 1. Where even the best hit has few of the words that
-    /// were asked, words say little.
-    fn compare(
-        &self,
-        entries: &mut [Entry],
-        likenesses: &Likenesses,
-        possible: f64,
-    ) -> Result<(), StoreError> {
-        let mut found: Vec<Option<f64>> = Vec::with_capacity(entries.len());
-        for entry in entries.iter() {
-            let likeness = match entry.place {
-                Some(place) => likenesses.of(self.database, place)?,
-                None => None,
-            };
-            found.push(likeness.map(f64::from));
-        }
-        let least = found.iter().flatten().copied().fold(f64::INFINITY, f64::min);
-        let most = found.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
-        let weight = if most > least { self.settings.meaning_weight.min(1.0) } else { 0.0 };
-        let best = entries.iter().map(|entry| entry.parts.words + entry.parts.neighbours).fold(0.0, f64::max);
-        let trust =
-            if weight > 0.0 && possible > 0.0 { (best / possible).min(1.0).powf(DISTRUST) } else { 1.0 };
-        for (entry, likeness) in entries.iter_mut().zip(found) {
-            entry.parts.trust = trust;
-            entry.parts.meaning =
-                likeness.filter(|_| weight > 0.0).map_or(0.0, |likeness| (likeness - least) / (most - least));
-            entry.score = (1.0 - weight) * trust * entry.parts.lexical + weight * entry.parts.meaning;
+    /// Adds the meaning of a row: both scores are absolute, and the weight belongs to the model.
+    fn score_meaning(&self, entries: &mut [Entry], likenesses: &Likenesses) -> Result<(), StoreError> {
+        let weight = likenesses.weight();
+        for entry in entries.iter_mut() {
+            if let Some(place) = entry.place {
+                entry.parts.meaning = likenesses.of(self.database, place)?.map_or(0.0, f64::from);
+            }
+            let words = entry.parts.words + entry.parts.session;
+            entry.score =
+                (1.0 - weight) * words / (1.0 + self.settings.session_weight) + weight * entry.parts.meaning;
         }
         Ok(())
     }
 
-    /// The factors beside words and meaning.
+    /// Applies the factors for age, kind, files and project.
     fn lift(&self, entries: &mut [Entry], query: &Query) {
-        let span = dates::span(&self.request.query, self.as_of.now);
         for entry in entries {
             let (document, parts) = (&entry.document, &mut entry.parts);
-            parts.time = span.map_or(1.0, |span| self.time_factor(span, document.created_at));
             parts.recency = self.recency_factor(document.created_at);
             parts.kind = self.kind_factor(document, query);
             parts.files = self.files_factor(document);
             let is_near = self.request.near_project.as_ref().is_some_and(|near| *near == document.project);
             parts.project = if is_near { 1.0 + self.settings.project_weight } else { 1.0 };
-            entry.score *= parts.time * parts.recency * parts.kind * parts.files * parts.project;
+            entry.score *= parts.recency * parts.kind * parts.files * parts.project;
         }
     }
 
-    fn time_factor(&self, (from, to): (Millis, Millis), at: Millis) -> f64 {
-        if (from..to).contains(&at) { 1.0 + self.settings.time_weight } else { 1.0 }
-    }
-
-    /// Gentle and without end: what is old is a little behind, never gone.
+    /// Gentle and without end: old rows are a little behind, never gone.
     fn recency_factor(&self, at: Millis) -> f64 {
         let age = (self.as_of.now - at).max(0) as f64 / DAY;
         1.0 + self.settings.recency_weight / (1.0 + age / self.settings.recency_days.max(1.0))
@@ -348,13 +336,13 @@ impl<'a> Search<'a> {
         1.0 + self.settings.near_files_weight * (shared.min(3) as f64 / 3.0)
     }
 
-    fn hit(&self, entry: Entry, query: &Query, rarities: &[f64], matcher: &Matcher<'_>) -> Hit {
-        let Entry { place: _, document, evidence, mut parts, score, similar } = entry;
+    pub(super) fn hit(&self, entry: Entry, query: &Query, rarities: &[f64], matcher: &Matcher<'_>) -> Hit {
+        let Entry { place: _, document, counts, mut parts, score, similar } = entry;
         let (title, snippet) = match self.request.without_text {
             true => (Snippet::default(), Snippet::default()),
             false => (called(&document, matcher), snippet::snippet(&document, matcher)),
         };
-        let seen = query.clues.iter().zip(rarities).zip(&evidence.counts);
+        let seen = query.clues.iter().zip(rarities).zip(&counts);
         if self.request.explain {
             parts.clues = seen
                 .filter(|(_, count)| **count > 0.0)
@@ -370,25 +358,20 @@ impl<'a> Search<'a> {
             title,
             snippet,
             created_at: document.created_at,
-            score,
+            score: score.min(1.0),
             parts: self.request.explain.then_some(parts),
             similar,
         }
     }
 }
 
-/// What a row is called; for a prompt, its beginning.
+/// The title of a row; for a prompt, its beginning.
 fn called(document: &Document, matcher: &Matcher<'_>) -> Snippet {
     if document.title.is_empty() {
         snippet::mark_all(super::words_cut(&document.summary, 120), matcher)
     } else {
         snippet::mark_all(super::words_cut(&document.title, 400), matcher)
     }
-}
-
-/// What the words of a row that has them all once would count.
-fn possible(clues: &[Clue], rarities: &[f64]) -> f64 {
-    clues.iter().zip(rarities).map(|(clue, rarity)| clue.weight * rarity).sum()
 }
 
 fn newer_first(a: &Document, b: &Document) -> std::cmp::Ordering {

@@ -1,4 +1,4 @@
-//! Where a search looks: in all projects or in one, at all rows or at the newest.
+//! The rows that a search looks at: of all projects or of one, all of them or the newest.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use crate::store::StoreError;
 use crate::store::search::{self as index, IndexedProject, Kind, Place, Range};
 
-/// Where the newest rows do not have what is wanted, so many times as many are looked at.
+/// The factor by which the next window reaches farther back.
 const MORE: f64 = 16.0;
 
 /// A half of all rows.
@@ -18,16 +18,16 @@ pub enum Half {
     Newer,
 }
 
-/// Where to look, and how much there is.
+/// The ranges to look at, and their size.
 #[derive(Debug)]
 pub struct Scope {
     /// The projects.
     pub projects: Vec<IndexedProject>,
     /// Their places; one range if it is one project, or all.
     pub range: Range,
-    /// How many rows they have.
+    /// The number of their rows.
     pub rows: f64,
-    /// What the index must say of every row.
+    /// The expression that every row must match.
     also: Option<String>,
     /// The largest ids, by kind.
     largest: [i64; 3],
@@ -65,38 +65,9 @@ impl Scope {
         index::matching(database, &self.narrowed(expression), self.range, limit)
     }
 
-    /// The newest places in it, those that an expression matches if there is one, newest first, and `most` of them if there
-    /// are that many. Looks at the newest rows first, and then at more and more of the older ones.
-    pub fn newest(
-        &self,
-        database: &Connection,
-        expression: Option<&str>,
-        most: usize,
-    ) -> Result<Vec<Place>, StoreError> {
-        let mut places = Vec::new();
-        let mut younger = 0.0;
-        let mut older = self.share(most);
-        loop {
-            for range in self.ranges(database, younger, older)? {
-                places.extend(match (expression, &self.also) {
-                    (Some(expression), _) => self.matching_in(database, expression, range)?,
-                    (None, Some(also)) => index::matching(database, also, range, usize::MAX)?,
-                    (None, None) => index::places(database, range)?,
-                });
-            }
-            if places.len() >= most || older >= 1.0 {
-                break;
-            }
-            (younger, older) = (older, (older * MORE).min(1.0));
-        }
-        places.sort_unstable_by(|a, b| self.age(*a).total_cmp(&self.age(*b)).then_with(|| b.cmp(a)));
-        places.truncate(most);
-        Ok(places)
-    }
-
-    /// The ranges of about so many of the newest rows, by project and kind.
-    pub fn newest_ranges(&self, database: &Connection, rows: usize) -> Result<Vec<Range>, StoreError> {
-        self.ranges(database, 0.0, self.share(rows))
+    /// The newest rows first, about `rows` of them, then more and more of the older ones.
+    pub fn windows(&self, rows: usize) -> Windows<'_> {
+        Windows { scope: self, younger: 0.0, older: self.share(rows) }
     }
 
     /// The places of a range that an expression matches.
@@ -128,7 +99,7 @@ impl Scope {
         (rows as f64 / self.rows.max(1.0)).min(1.0)
     }
 
-    /// How much of its kind is newer than a place: kinds are told apart by their ids, but all grow with time.
+    /// The share of its kind that is newer than a place: kinds have ids of their own, but all grow with time.
     pub fn age(&self, place: Place) -> f64 {
         1.0 - place.id() as f64 / self.largest[place.kind() as usize].max(1) as f64
     }
@@ -149,10 +120,38 @@ impl Scope {
         Ok(ranges)
     }
 
+    /// Every row that fits the filter as far as the index has it, in the order of places.
+    pub fn all(&self, database: &Connection) -> Result<Vec<Place>, StoreError> {
+        match &self.also {
+            Some(also) => index::matching(database, also, self.range, usize::MAX),
+            None => index::places(database, self.range),
+        }
+    }
+
     fn narrowed<'e>(&self, expression: &'e str) -> Cow<'e, str> {
         match &self.also {
             Some(also) => Cow::Owned(format!("({expression}) AND {also}")),
             None => Cow::Borrowed(expression),
         }
+    }
+}
+
+/// Steps back in time through a scope.
+#[derive(Debug)]
+pub struct Windows<'a> {
+    scope: &'a Scope,
+    younger: f64,
+    older: f64,
+}
+
+impl Windows<'_> {
+    /// The ranges of the next window, by project and kind; nothing at the end.
+    pub fn next(&mut self, database: &Connection) -> Result<Option<Vec<Range>>, StoreError> {
+        if self.younger >= 1.0 {
+            return Ok(None);
+        }
+        let ranges = self.scope.ranges(database, self.younger, self.older)?;
+        (self.younger, self.older) = (self.older, (self.older * MORE).min(1.0));
+        Ok(Some(ranges))
     }
 }

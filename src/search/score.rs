@@ -1,8 +1,9 @@
-//! How well a text answers a query: BM25 over weighted fields, with the words of the query close together counting more.
+//! Finds the clues of a query in a text, and scores the matches (docs/decisions/003-search.md).
 
 use std::collections::HashMap;
 
 use super::query::{Clue, Shape};
+use super::rank::list;
 use super::stem::stem;
 use super::words::{fold_into, humps, pairs, words};
 use crate::config::Search as Settings;
@@ -17,7 +18,7 @@ pub struct Matcher<'a> {
     wanted: Vec<Wanted>,
 }
 
-/// How the wanted stems begin. Most words of a text are none of them, and their first letters tell; stemming changes the ends.
+/// The beginnings of the wanted stems. Most words of a text differ in their first letters; stemming changes the ends.
 #[derive(Debug)]
 struct Beginnings {
     /// For every first byte the second ones, by their lowest bits.
@@ -73,17 +74,6 @@ struct Sighting {
     bytes: (usize, usize),
 }
 
-/// What a document shows of the clues.
-#[derive(Debug, Clone, Default)]
-pub struct Evidence {
-    /// How often each clue occurs, weighted by field.
-    pub counts: Vec<f64>,
-    /// Whether a clue and the next one stand close together.
-    pub close: Vec<bool>,
-    /// How many words the document has.
-    pub length: f64,
-}
-
 impl<'a> Matcher<'a> {
     /// For these clues.
     pub fn new(clues: &'a [Clue]) -> Self {
@@ -104,29 +94,29 @@ impl<'a> Matcher<'a> {
         Self { stems, beginnings, wanted }
     }
 
-    /// What a document shows.
-    pub fn evidence(&self, document: &Document, settings: &Settings) -> Evidence {
-        let mut evidence = Evidence {
-            counts: vec![0.0; self.wanted.len()],
-            close: vec![false; self.wanted.len()],
-            length: 0.0,
-        };
+    /// Counts each clue in a document; its head counts more.
+    pub fn counts(&self, document: &Document, settings: &Settings) -> Vec<f64> {
+        let (head, body) = (settings.head_weight, 1.0);
         let fields = [
-            (&document.title, settings.title_weight),
-            (&document.summary, settings.summary_weight),
-            (&document.detail, settings.detail_weight),
-            (&document.facts, settings.facts_weight),
-            (&document.concepts, settings.concepts_weight),
-            (&document.files_modified, settings.files_weight),
-            (&document.files_read, settings.files_weight * 0.6),
+            (&document.title, head),
+            (&document.concepts, head),
+            (&document.files_modified, head),
+            (&document.files_read, head),
+            (&document.summary, body),
+            (&document.detail, body),
+            (&document.facts, body),
         ];
+        let mut counts = vec![0.0; self.wanted.len()];
         let mut sightings = Vec::new();
         for (text, weight) in fields.into_iter().filter(|(text, _)| !text.is_empty()) {
             sightings.clear();
-            evidence.length += self.look(text, &mut sightings) as f64;
-            self.count(text, weight, &sightings, &mut evidence);
+            // A list may have its characters escaped.
+            let text =
+                if text.starts_with('[') && text.contains('\\') { &list(text).join("\n") } else { text };
+            self.look(text, &mut sightings);
+            self.count(text, weight, &sightings, &mut counts);
         }
-        evidence
+        counts
     }
 
     /// The byte ranges of everything that matches, in order and apart.
@@ -150,8 +140,8 @@ impl<'a> Matcher<'a> {
         apart
     }
 
-    /// Walks over a text. Returns how many words it has.
-    fn look(&self, text: &str, sightings: &mut Vec<Sighting>) -> usize {
+    /// Walks over a text.
+    fn look(&self, text: &str, sightings: &mut Vec<Sighting>) {
         let mut folded = String::new();
         let mut position = 0;
         for word in words(text) {
@@ -188,10 +178,9 @@ impl<'a> Matcher<'a> {
             }
             position += split.len().max(1);
         }
-        position
     }
 
-    fn count(&self, text: &str, weight: f64, sightings: &[Sighting], evidence: &mut Evidence) {
+    fn count(&self, text: &str, weight: f64, sightings: &[Sighting], counts: &mut [f64]) {
         let is_at = |position: usize, stem: usize| {
             let from = sightings.partition_point(|sighting| sighting.position < position);
             sightings[from..]
@@ -209,52 +198,20 @@ impl<'a> Matcher<'a> {
                     .count(),
                 Wanted::Character(character) => text.matches(*character).count(),
             };
-            evidence.counts[index] += weight * count as f64;
-            if count > 0 && !evidence.close[index] {
-                evidence.close[index] = self.is_close(index, sightings);
-            }
+            counts[index] += weight * count as f64;
         }
-    }
-
-    /// Whether a clue is followed closely by the next one.
-    fn is_close(&self, index: usize, sightings: &[Sighting]) -> bool {
-        let (Some(Wanted::Any(this)), Some(Wanted::Any(next))) =
-            (self.wanted.get(index), self.wanted.get(index + 1))
-        else {
-            return false;
-        };
-        sightings.iter().filter(|sighting| this.contains(&sighting.stem)).any(|first| {
-            sightings.iter().any(|second| {
-                next.contains(&second.stem)
-                    && second.position > first.position
-                    && second.position - first.position <= CLOSE
-            })
-        })
     }
 }
 
-/// Words this close belong together.
-const CLOSE: usize = 3;
-
-/// How much a clue tells, given how many rows have it.
+/// The worth of a clue, given the number of rows that have it.
 pub fn rarity(rows: f64, having: f64) -> f64 {
     (1.0 + (rows - having).max(0.0).mul_add(1.0, 0.5) / (having + 0.5)).ln()
 }
 
-/// BM25 of what was seen. `average` is the usual length.
-pub fn bm25(evidence: &Evidence, clues: &[Clue], rarities: &[f64], average: f64, settings: &Settings) -> f64 {
-    let (k, b) = (settings.saturation, settings.length_weight);
-    let norm = 1.0 - b + b * evidence.length / average.max(1.0);
-    let mut score = 0.0;
-    for (index, clue) in clues.iter().enumerate() {
-        let count = evidence.counts[index];
-        if count > 0.0 {
-            let mut part = clue.weight * rarities[index] * count * (k + 1.0) / (count + k * norm);
-            if evidence.close[index] {
-                part += settings.proximity_weight * rarities[index].min(rarities[index + 1]);
-            }
-            score += part;
-        }
-    }
-    score
+/// BM25's saturation: how soon repetition stops to count.
+const SATURATION: f64 = 1.2;
+
+/// BM25's value of a number of occurrences, 1 for one. Without its correction for length, which cost 1.2 points of LoCoMo.
+pub fn saturated(count: f64) -> f64 {
+    count * (SATURATION + 1.0) / (count + SATURATION)
 }

@@ -1,4 +1,4 @@
-//! Rows that say nearly the same.
+//! Rows that say nearly the same, or belong to the same turn.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,6 +22,30 @@ pub fn fold_similar(entries: Vec<Entry>) -> Vec<Entry> {
                 same.push(kept.len());
                 kept.push(entry);
             }
+        }
+    }
+    kept
+}
+
+/// The prompt and the summary of a turn are one hit with the best of its observations. Text that answers stands for the turn
+/// before text that asks.
+pub fn fold_turns(entries: Vec<Entry>) -> Vec<Entry> {
+    let mut kept: Vec<Entry> = Vec::new();
+    let mut turns: HashMap<(String, i64), usize> = HashMap::new();
+    for mut entry in entries {
+        let turn = entry.document.prompt_number.map(|number| (entry.document.session_id.clone(), number));
+        let Some(at) = turn.as_ref().and_then(|turn| turns.get(turn)).copied() else {
+            turns.extend(turn.map(|turn| (turn, kept.len())));
+            kept.push(entry);
+            continue;
+        };
+        let first = &mut kept[at];
+        if first.document.kind == Kind::Observation && entry.document.kind == Kind::Observation {
+            // Several observations of a turn are several memories.
+            kept.push(entry);
+        } else if first.document.kind == Kind::Prompt && entry.document.kind != Kind::Prompt {
+            entry.score = first.score;
+            *first = entry;
         }
     }
     kept

@@ -9,7 +9,7 @@ use crate::store::search::Document;
 pub struct Snippet {
     /// The passage, on one line.
     pub text: String,
-    /// Where the matches are.
+    /// The places of the matches.
     pub marks: Vec<(usize, usize)>,
 }
 
@@ -31,7 +31,7 @@ impl Snippet {
     }
 }
 
-/// How long a passage is, in bytes; it ends at a word.
+/// The length of a passage in bytes; it ends at a word.
 const LENGTH: usize = 200;
 
 /// The passage of a document with the most matches; its beginning if none of its text matches.

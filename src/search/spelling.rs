@@ -9,7 +9,7 @@ use crate::store::{StoreError, search as index};
 pub struct Guess {
     /// The word.
     pub word: String,
-    /// How sure that is, below one.
+    /// The confidence, below one.
     pub weight: f64,
 }
 
@@ -42,7 +42,7 @@ pub fn guesses(database: &Connection, unknown: &[&str]) -> Result<Vec<Vec<Guess>
 
 const MOST_GUESSES: usize = 6;
 
-/// How much a known word is like the one that was asked for; nothing if it is another word.
+/// The likeness of a known word to the one that was asked for; nothing if it is another word.
 fn likeness(asked: &[char], known: &[char]) -> Option<f64> {
     let shorter = asked.len().min(known.len());
     if shorter < 3 {
@@ -94,7 +94,7 @@ fn distance_within(a: &[char], b: &[char], allowed: usize) -> Option<usize> {
     last.last().copied().filter(|distance| (1..=allowed).contains(distance))
 }
 
-/// Whether a folded word is worth remembering for spelling: not numbers, hashes or pieces of encodings.
+/// True for a folded word that is worth remembering for spelling: not numbers, hashes or pieces of encodings.
 pub fn is_worth_knowing(word: &str) -> bool {
     let digits = word.chars().filter(char::is_ascii_digit).count();
     (3..=40).contains(&word.chars().count()) && digits <= 2

@@ -17,43 +17,24 @@ pub fn stem(word: &mut String) {
     final_e(word);
 }
 
+#[rustfmt::skip]
 const STEP_2: [(&str, &str); 21] = [
-    ("ational", "ate"),
-    ("tional", "tion"),
-    ("enci", "ence"),
-    ("anci", "ance"),
-    ("izer", "ize"),
-    ("bli", "ble"),
-    ("alli", "al"),
-    ("entli", "ent"),
-    ("eli", "e"),
-    ("ousli", "ous"),
-    ("ization", "ize"),
-    ("ation", "ate"),
-    ("ator", "ate"),
-    ("alism", "al"),
-    ("iveness", "ive"),
-    ("fulness", "ful"),
-    ("ousness", "ous"),
-    ("aliti", "al"),
-    ("iviti", "ive"),
-    ("biliti", "ble"),
-    ("logi", "log"),
+    ("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"),
+    ("bli", "ble"), ("alli", "al"), ("entli", "ent"), ("eli", "e"), ("ousli", "ous"), ("ization", "ize"),
+    ("ation", "ate"), ("ator", "ate"), ("alism", "al"), ("iveness", "ive"), ("fulness", "ful"),
+    ("ousness", "ous"), ("aliti", "al"), ("iviti", "ive"), ("biliti", "ble"), ("logi", "log"),
 ];
 
+#[rustfmt::skip]
 const STEP_3: [(&str, &str); 7] = [
-    ("icate", "ic"),
-    ("ative", ""),
-    ("alize", "al"),
-    ("iciti", "ic"),
-    ("ical", "ic"),
-    ("ful", ""),
+    ("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ful", ""),
     ("ness", ""),
 ];
 
+#[rustfmt::skip]
 const STEP_4: [&str; 19] = [
-    "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism",
-    "ate", "iti", "ous", "ive", "ize",
+    "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate",
+    "iti", "ous", "ive", "ize",
 ];
 
 fn is_vowel(word: &[u8], at: usize) -> bool {
@@ -64,7 +45,7 @@ fn is_vowel(word: &[u8], at: usize) -> bool {
     }
 }
 
-/// How many times a vowel is followed by a consonant.
+/// Counts how many times a vowel is followed by a consonant.
 fn measure(word: &[u8]) -> usize {
     let vowels: Vec<bool> = (0..word.len()).map(|at| is_vowel(word, at)).collect();
     vowels.windows(2).filter(|pair| pair[0] && !pair[1]).count()
@@ -89,7 +70,7 @@ fn ends_short(word: &[u8]) -> bool {
         && !matches!(word[count - 1], b'w' | b'x' | b'y')
 }
 
-/// What stands before the ending, if the word has it.
+/// The part before the ending, if the word has it.
 fn before<'a>(word: &'a str, ending: &str) -> Option<&'a [u8]> {
     word.strip_suffix(ending).map(str::as_bytes)
 }

@@ -12,8 +12,10 @@ use crate::store::index::{Differences, begin_rebuild, differences};
 use crate::store::search as index;
 use crate::store::search::Place;
 
+mod files;
 mod many;
 mod meaning;
+mod turns;
 
 /// A database with one session, and what is put into it.
 struct Memory {
@@ -270,7 +272,7 @@ fn the_named_time_the_neighbours_and_a_question_for_a_reason_lift_a_hit() {
     assert_eq!(memory.find("why repair the importer")[0], in_march);
     let found = memory.ask(&request(&[("q", "importer"), ("explain", "1")]));
     let parts = found.hits[0].parts.as_ref().unwrap();
-    assert!(parts.neighbours > 0.0 && parts.words > 0.0, "{parts:?}");
+    assert!(parts.session > 0.0 && parts.words > 0.0, "{parts:?}");
     assert_eq!(parts.clues[0].0, "\"importer\"");
 }
 

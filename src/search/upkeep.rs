@@ -1,14 +1,14 @@
-//! What the index leaves to whoever writes: rows that wait, and words for spelling.
+//! Upkeep of the index by those who write: rows that wait, and words for spelling.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::meaning::{self, Embedder, MeaningError, Pace};
+use super::meaning::{self, Embedder, MeaningError, Pace, Role};
 use super::rank::list;
 use super::spelling::is_worth_knowing;
 use super::words::{fold, humps, pairs, words};
+use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::index::{self, Text};
 use crate::store::search::{Document, Kind, document};
@@ -17,7 +17,7 @@ use crate::store::vectors::{self, Missing};
 /// Rows in one transaction, so that no hook waits long.
 const AT_ONCE: u32 = 100;
 
-/// So many rows are worth a change of the index.
+/// Fewer rows are not worth a change of the index.
 const ENOUGH: u32 = 16;
 
 /// Does a little of what is to be done where nobody waits for it: the index is brought up to date, and then its parts are merged.
@@ -51,19 +51,23 @@ pub fn take_up_many(transaction: &Connection) -> Result<(), StoreError> {
 
 /// Brings waiting rows into the index. Returns how many.
 pub fn take_up(transaction: &Connection) -> Result<usize, StoreError> {
-    index::take_up(transaction, AT_ONCE, |document| Text {
+    index::take_up(transaction, AT_ONCE, |document, surroundings| Text {
         head: indexed(
-            [document.title.as_str()].into_iter().map(Cow::Borrowed),
-            [&document.concepts, &document.files_modified, &document.files_read],
+            &[&document.title],
+            &[&document.concepts, &document.files_modified, &document.files_read],
         ),
-        body: indexed(
-            [document.summary.as_str(), &document.detail].into_iter().map(Cow::Borrowed),
-            [&document.facts],
-        ),
+        body: indexed(&[&document.summary, &document.detail], &[&document.facts]),
+        context: indexed(&[surroundings, &date_in_words(document.created_at)], &[]),
     })
 }
 
-/// Brings what waits into the index unless somebody else writes, or this connection may not. Search looks at the rest by
+/// `3 February 2026 Tuesday`, by which a question finds what was made then.
+fn date_in_words(at: Millis) -> String {
+    let date = jiff::Timestamp::from_millisecond(at).map(|at| at.to_zoned(jiff::tz::TimeZone::UTC));
+    date.map(|date| date.strftime("%-d %B %Y %A").to_string()).unwrap_or_default()
+}
+
+/// Brings waiting rows into the index unless somebody else writes, or this connection may not. Search looks at the rest by
 /// itself.
 pub fn take_up_if_possible(database: &Connection) {
     while index::may_take_up(database).unwrap_or(false)
@@ -76,14 +80,12 @@ pub fn take_up_if_possible(database: &Connection) {
 
 /// Texts and lists as the index reads them: a run of a script without blanks as its pairs of characters, and behind it all
 /// the parts of every `refreshToken`.
-fn indexed<'a, const LISTS: usize>(
-    texts: impl Iterator<Item = Cow<'a, str>>,
-    lists: [&'a String; LISTS],
-) -> String {
+fn indexed(texts: &[&str], lists: &[&str]) -> String {
     let mut indexed = String::new();
     let mut parts = String::new();
-    for text in texts.chain(lists.into_iter().flat_map(|json| list(json)).map(Cow::Owned)) {
-        for word in words(&text) {
+    let lists: Vec<String> = lists.iter().flat_map(|json| list(json)).collect();
+    for text in texts.iter().copied().chain(lists.iter().map(String::as_str)) {
+        for word in words(text) {
             if word.unspaced {
                 pairs(word.text).for_each(|(_, pair)| push(&mut indexed, pair));
             } else {
@@ -117,16 +119,7 @@ fn learn_words(database: &mut Connection, kind: Kind) -> Result<bool, StoreError
 }
 
 fn collect(document: &Document, found: &mut BTreeSet<String>) {
-    let texts = [
-        &document.title,
-        &document.summary,
-        &document.detail,
-        &document.facts,
-        &document.concepts,
-        &document.files_modified,
-        &document.files_read,
-    ];
-    for word in texts.into_iter().flat_map(|text| words(text)).filter(|word| !word.unspaced) {
+    for word in document.texts().into_iter().flat_map(|text| words(text)).filter(|word| !word.unspaced) {
         let parts = humps(word.text).into_iter().map(|(_, part)| part);
         found.extend(parts.chain([word.text]).map(fold).filter(|word| is_worth_knowing(word)));
     }
@@ -153,17 +146,17 @@ pub fn vectors_for(
     let mut made = Vec::new();
     for (kind, id) in &missing.rows {
         if let Some(document) = document(database, *kind, *id)? {
-            let vector = embedder.embed(&meaning::text_of(&document), pace)?;
+            let vector = embedder.embed(&meaning::text_of(&document), Role::Memory, pace)?;
             made.push((*kind, *id, vector.to_blob()));
         }
     }
     Ok(made)
 }
 
-/// Each takes tens of milliseconds, so that a batch is well under a second.
+/// Each takes tens of milliseconds, so that a batch takes less than a second.
 pub const EMBEDDED_AT_ONCE: u32 = 8;
 
-/// Why rows got no vector.
+/// A reason for rows to get no vector.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbedError {
     /// The database said no.

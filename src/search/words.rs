@@ -9,7 +9,7 @@ use super::stem::stem;
 pub struct Word<'a> {
     /// As it stands there.
     pub text: &'a str,
-    /// Where it begins, in bytes.
+    /// The beginning, in bytes.
     pub start: usize,
     /// A run of a script that puts no blanks between words.
     pub unspaced: bool,
@@ -23,7 +23,7 @@ pub fn is_unspaced(c: char) -> bool {
         | 0xFF66..=0xFF9F | 0x20000..=0x333AF)
 }
 
-/// Whether a character is part of a word.
+/// True for characters of words.
 fn is_word(c: char) -> bool {
     if c.is_ascii() { c.is_ascii_alphanumeric() } else { c.is_alphanumeric() || is_mark(c) }
 }
@@ -45,7 +45,7 @@ pub fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
     })
 }
 
-/// How many bytes of a text begin it with such characters. Most are ASCII, and those are looked at as they are.
+/// The length in bytes of the beginning with such characters. Most are ASCII, and those are looked at as they are.
 fn length_while(text: &str, is_such: impl Fn(char) -> bool) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;

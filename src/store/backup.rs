@@ -1,4 +1,5 @@
-//! Copies of the database: made while others write, checked before they count, and kept for a while.
+//! Backups: copies of the database that are made while others write, verified before they count,
+//! and kept for a limited time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,23 +11,25 @@ use std::time::{Duration, UNIX_EPOCH};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::{StoreError, check, rows};
+use super::queue::WITHOUT_MODEL;
+use super::{StoreError, check, rows, schema, upkeep};
+use crate::disk;
 use crate::model::Millis;
 use crate::paths::create_private_dir;
 use crate::unfinished::Writing;
 
-/// Why a copy is made; it is the first part of the copy's name.
+/// The reason for a backup; it is the first part of the file name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// A day has gone by.
+    /// One day has passed since the last daily backup.
     Daily,
-    /// The user asked.
+    /// The user asked for it.
     Asked,
-    /// Everything is about to be forgotten.
+    /// All memories are about to be deleted.
     BeforeForget,
-    /// Another copy is about to take the database's place.
+    /// Another backup is about to replace the database.
     BeforeRestore,
-    /// The schema is about to be changed from this version.
+    /// The schema is about to be migrated from this version.
     BeforeMigration(i64),
 }
 
@@ -42,33 +45,33 @@ impl Reason {
     }
 }
 
-/// A copy that is there.
+/// A backup on disk.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Copy {
-    /// Where.
+    /// The file.
     pub path: PathBuf,
-    /// Why it was made: daily, manual, before-restore and so on.
+    /// The reason it was made: daily, manual, before-restore and so on.
     pub reason: String,
-    /// When.
+    /// Creation time.
     pub made_at: Millis,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// What a check of a copy tells.
+/// The result of checking a backup.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Checked {
-    /// The schema's version.
+    /// The schema version.
     pub schema: i64,
-    /// How many rows each table has.
+    /// Number of rows in each table.
     pub rows: BTreeMap<&'static str, i64>,
 }
 
-/// Pages copied between two reports of progress.
+/// Number of pages to copy between two progress reports.
 const AT_ONCE: i32 = 500;
 
-/// Copies the database into `directory` and checks the copy against it. Nobody waits for it: it reads one state of the
-/// database, and others write on.
+/// Copies the database into `directory` and verifies the copy. Blocks nobody: it reads one snapshot
+/// of the database while others keep writing.
 pub fn make(
     database: &Connection,
     directory: &Path,
@@ -77,6 +80,8 @@ pub fn make(
     mut tell: impl FnMut(i32, i32),
 ) -> Result<(Copy, Checked), StoreError> {
     create_private_dir(directory)?;
+    let (used, free) = upkeep::file_bytes(database)?;
+    disk::check_room(directory, used + free)?;
     let writing = Writing::begin(directory)?;
     let path = unused_name(directory, reason, now);
     let unfinished = path.with_extension("tmp");
@@ -94,16 +99,32 @@ pub fn make(
     Ok((Copy { path, reason: reason.name(), made_at: now, bytes }, checked))
 }
 
+/// Drops the payloads of finished events, because the memories made of them are in the copy.
+/// Payloads that `queue redo` and `queue retry` need stay.
+fn leave_out_payloads(copy: &Connection) -> Result<(), StoreError> {
+    // A copy that fails here is discarded, and a journal would take as much space as the payloads.
+    copy.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(()))?;
+    copy.pragma_update(None, "synchronous", "OFF")?;
+    let sql = "UPDATE pending_queue SET payload = NULL
+               WHERE status IN ('done', 'skipped') AND payload IS NOT NULL AND last_error IS NOT 'stopped'
+                 AND (last_error IS NULL OR last_error NOT LIKE ?1 || '%')";
+    copy.execute(sql, [WITHOUT_MODEL])?;
+    let mut statement = copy.prepare("PRAGMA incremental_vacuum")?;
+    let mut pages = statement.query([])?;
+    while pages.next()?.is_some() {}
+    Ok(())
+}
+
 fn copy_checked(
     database: &Connection,
     target: &Path,
     tell: &mut impl FnMut(i32, i32),
 ) -> Result<Checked, StoreError> {
-    // A file of that name is what an end in the middle left.
+    // A file of this name is left over from an interrupted backup.
     let _ = fs::remove_file(target);
-    // SQLite would let others read it, where the directory did.
+    // Create it here with mode 0600; SQLite would make it readable to others if the directory is.
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(target)?;
-    // The transaction holds one state of the database; without it every write of others would begin the copy anew.
+    // The transaction pins one snapshot; without it every concurrent write would restart the copy.
     let state = database.unchecked_transaction()?;
     let expected = rows::counts(&state)?;
     let mut copy = Connection::open(target)?;
@@ -120,23 +141,27 @@ fn copy_checked(
         }
     }
     drop(state);
-    // One file that needs no others beside it.
+    // Makes the copy a single file, without a WAL next to it.
     copy.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
+    // A copy with an older schema is left unchanged.
+    if schema::version(&copy).is_ok_and(|version| version == schema::Version::Current) {
+        leave_out_payloads(&copy)?;
+    }
     let checked = check(&copy)?;
     if checked.rows != expected {
-        return Err(StoreError::Damaged("the copy has other rows than the database".into()));
+        return Err(StoreError::Damaged("the copy and the database have different row counts".into()));
     }
     Ok(checked)
 }
 
-/// Looks at every page of a database, and counts its rows.
+/// Checks every page of a database and counts its rows.
 pub fn check(database: &Connection) -> Result<Checked, StoreError> {
     check::everything(database)?;
     let schema = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok(Checked { schema, rows: rows::counts(database)? })
 }
 
-/// Opens a copy without leaving a trace beside it.
+/// Opens a backup without creating any other file next to it.
 pub fn open(path: &Path) -> Result<Connection, StoreError> {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -153,7 +178,7 @@ pub fn open(path: &Path) -> Result<Connection, StoreError> {
     Ok(Connection::open_with_flags(uri, flags)?)
 }
 
-/// The copies in `directory`, newest first.
+/// Lists the backups in `directory`, newest first.
 pub fn list(directory: &Path) -> Vec<Copy> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut copies: Vec<Copy> = entries.filter_map(|entry| described(entry.path())).collect();
@@ -173,8 +198,8 @@ fn described(path: PathBuf) -> Option<Copy> {
     Some(Copy { path, reason: reason.to_owned(), made_at, bytes: meta.len() })
 }
 
-/// The newest copy that stands a check, opened. The date of a copy tells how new it is, unless that date is still to come: then a
-/// clock was wrong when it was made, and what the copy holds decides.
+/// Opens the newest backup that passes a check. Backups are ordered by their date, unless that date
+/// is in the future: then the clock was wrong when the backup was made, and its content decides.
 pub fn newest_good(directory: &Path, now: Millis) -> Option<(Copy, Checked, Connection)> {
     let (mut misdated, dated): (Vec<Copy>, Vec<Copy>) =
         list(directory).into_iter().partition(|copy| copy.made_at > now);
@@ -192,14 +217,15 @@ pub fn newest_good(directory: &Path, now: Millis) -> Option<(Copy, Checked, Conn
     }
 }
 
-/// How many numbers rows were given since the database was made. No clock and no deleting takes any of them back.
+/// Number of row ids assigned since the database was created. Neither the clock nor deletions can
+/// lower it.
 fn numbers_given(database: &Connection) -> i64 {
     let sql = "SELECT coalesce(sum(seq), 0) FROM sqlite_sequence";
     database.query_row(sql, [], |row| row.get(0)).unwrap_or_default()
 }
 
-/// Deletes the oldest of those that were made unasked, beyond `keep` for each reason. Those from the future go first: the clock
-/// was set back, and they are older than they say.
+/// Deletes the oldest automatic backups beyond `keep` for each reason. Backups dated in the future
+/// go first: the clock was set back, so they are older than their date.
 pub fn prune(directory: &Path, keep: usize, now: Millis) -> Result<(), StoreError> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut copies = list(directory);
@@ -214,7 +240,23 @@ pub fn prune(directory: &Path, keep: usize, now: Millis) -> Result<(), StoreErro
     Ok(())
 }
 
-/// Whether a daily copy was made in the time before now. One from the future, left by a clock that was set back, is none.
+/// Deletes the oldest automatic backups while all backups together take more than `most` bytes. The
+/// newest one stays.
+pub fn prune_to(directory: &Path, most: u64) -> Result<(), StoreError> {
+    let copies = list(directory);
+    let mut bytes: u64 = copies.iter().map(|copy| copy.bytes).sum();
+    for copy in copies.iter().skip(1).rev().filter(|copy| copy.reason != Reason::Asked.name()) {
+        if bytes <= most {
+            break;
+        }
+        fs::remove_file(&copy.path)?;
+        bytes -= copy.bytes;
+    }
+    Ok(())
+}
+
+/// True if a daily backup was made within the given time before now. One dated in the future, left
+/// by a clock that was set back, does not count.
 pub fn has_daily(directory: &Path, now: Millis, within: Millis) -> bool {
     let mut daily = list(directory).into_iter().filter(|copy| copy.reason == Reason::Daily.name());
     daily.any(|copy| (0..within).contains(&(now - copy.made_at)))
@@ -231,7 +273,7 @@ fn unused_name(directory: &Path, reason: Reason, now: Millis) -> PathBuf {
     (now..).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(now))
 }
 
-/// The moment that a name tells.
+/// Parses the timestamp in a file name.
 fn moment(stamp: &str) -> Option<Millis> {
     let digits = stamp.strip_suffix('Z')?;
     let (seconds, millis) = digits.split_at_checked(digits.len().checked_sub(3)?)?;
@@ -255,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_whole_stands_alone_and_tells_when_it_was_made() {
+    fn a_copy_is_complete_self_contained_and_dated() {
         let scratch = tempfile::tempdir().unwrap();
         let home = Home::at(scratch.path());
         let database = database(&home);
@@ -265,11 +307,54 @@ mod tests {
         assert_eq!(list(&home.backups()), std::slice::from_ref(&copy));
         assert_eq!(copy.path.file_name().unwrap(), "manual-20260921T141320123Z.db");
         check(&open(&copy.path).unwrap()).unwrap();
-        assert_eq!(fs::read_dir(home.backups()).unwrap().count(), 1, "nothing beside it");
+        assert_eq!(fs::read_dir(home.backups()).unwrap().count(), 1, "no other file next to it");
     }
 
     #[test]
-    fn others_write_while_a_copy_is_made() {
+    fn copies_omit_payloads_of_finished_events() {
+        let scratch = tempfile::tempdir().unwrap();
+        let home = Home::at(scratch.path());
+        let database = database(&home);
+        let session: String = database.query_row("SELECT id FROM sessions", [], |row| row.get(0)).unwrap();
+        let sql = "INSERT INTO pending_queue (event_key, session_id, kind, status, finished_at, last_error, created_at, payload)
+                   VALUES (?1, ?2, 'observation', ?3, iif(?3 = 'raw', NULL, 1), ?4, 1, json_quote(hex(randomblob(200000))))";
+        for (key, status, error) in [
+            ("done", "done", None),
+            ("skipped", "skipped", Some("routine".to_owned())),
+            ("again", "done", Some(format!("{WITHOUT_MODEL}why"))),
+            ("stopped", "skipped", Some("stopped".into())),
+            ("failed", "error", Some("why".into())),
+            ("waits", "raw", None),
+        ] {
+            database.execute(sql, rusqlite::params![key, session, status, error]).unwrap();
+        }
+        let (copy, _) = make(&database, &home.backups(), Reason::Daily, 1, |_, _| {}).unwrap();
+        let left = "SELECT group_concat(event_key) FROM (SELECT * FROM pending_queue WHERE payload IS NOT NULL ORDER BY id)";
+        let kept: String = open(&copy.path).unwrap().query_row(left, [], |row| row.get(0)).unwrap();
+        assert_eq!(kept, "again,stopped,failed,waits");
+        let whole = upkeep::file_bytes(&database).unwrap().0;
+        assert!(copy.bytes + 700_000 < whole, "{} of {whole}", copy.bytes);
+    }
+
+    #[test]
+    fn size_limit_deletes_oldest_copies_and_keeps_the_newest() {
+        let scratch = tempfile::tempdir().unwrap();
+        let home = Home::at(scratch.path());
+        let database = database(&home);
+        for number in 1..5 {
+            let reason = if number == 2 { Reason::Asked } else { Reason::Daily };
+            make(&database, &home.backups(), reason, number * 1000, |_, _| {}).unwrap();
+        }
+        let left = || list(&home.backups()).into_iter().map(|copy| copy.made_at / 1000).collect::<Vec<_>>();
+        let bytes = list(&home.backups())[0].bytes;
+        prune_to(&home.backups(), 3 * bytes).unwrap();
+        assert_eq!(left(), [4, 3, 2]);
+        prune_to(&home.backups(), 0).unwrap();
+        assert_eq!(left(), [4, 2], "manual backups stay");
+    }
+
+    #[test]
+    fn writers_continue_while_a_copy_is_made() {
         let scratch = tempfile::tempdir().unwrap();
         let home = Home::at(scratch.path());
         let reader = database(&home);
@@ -289,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_made_unasked_is_pruned_and_a_broken_copy_is_passed_over() {
+    fn prune_keeps_manual_copies_and_a_broken_copy_is_skipped() {
         let scratch = tempfile::tempdir().unwrap();
         let home = Home::at(scratch.path());
         let database = database(&home);
@@ -311,12 +396,12 @@ mod tests {
     }
 
     #[test]
-    fn copies_from_the_future_neither_ask_for_one_every_hour_nor_push_out_what_is_new() {
+    fn future_copies_neither_repeat_backups_nor_displace_new_ones() {
         let scratch = tempfile::tempdir().unwrap();
         let home = Home::at(scratch.path());
         let database = database(&home);
         let hour = |number: Millis| 1_790_000_000_000 + number * 3_600_000;
-        // The clock was ahead for three days, and is right again.
+        // The clock was ahead for three days and is correct again.
         for number in [24, 48, 72, 0] {
             make(&database, &home.backups(), Reason::Daily, hour(number), |_, _| {}).unwrap();
         }
@@ -328,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_in_the_future_does_not_make_a_copy_the_newest_good_one() {
+    fn a_future_date_does_not_make_a_copy_the_newest() {
         let scratch = tempfile::tempdir().unwrap();
         let home = Home::at(scratch.path());
         let mut database = database(&home);
@@ -348,11 +433,11 @@ mod tests {
         };
         let newest = || (newest_good(&home.backups(), hour(10)).unwrap().0.made_at - hour(0)) / 3_600_000;
         copy_at(1);
-        // The clock was ahead, first by much and then by less: nothing was copied later than this.
+        // The clock was ahead, first by much and then by less: no backup is newer than this one.
         copy_at(900);
         copy_at(500);
         assert_eq!(newest(), 500);
-        // It is right again.
+        // The clock is correct again.
         copy_at(2);
         assert_eq!(newest(), 2);
     }

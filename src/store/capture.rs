@@ -1,20 +1,22 @@
-//! Taking an event in: the session, the prompt, the queue row, in one transaction and only once.
+//! Event capture: stores the session, the prompt and the queue row in one transaction, exactly
+//! once.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params};
 
 use super::StoreError;
+use super::projects::{self, Claim};
 use crate::model::{Event, EventBody, EventKey, Millis, Payload, SessionStamp, ToolUse};
 
-/// Whether an event was new.
+/// The result of recording an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recorded {
-    /// It is stored now.
+    /// The event is stored now.
     New,
-    /// It had been stored before.
+    /// The event was stored before.
     Duplicate,
 }
 
-/// Stores the event, unless it is there already.
+/// Stores the event, unless it is already there.
 pub fn record(database: &mut Connection, event: &Event) -> Result<Recorded, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let recorded = record_in(&transaction, event)?;
@@ -22,7 +24,7 @@ pub fn record(database: &mut Connection, event: &Event) -> Result<Recorded, Stor
     Ok(recorded)
 }
 
-/// [`record`] for several at once: all of them are stored, or none.
+/// Like [`record`], for several events: stores all of them or none.
 #[cfg(feature = "service")]
 pub fn record_all(database: &mut Connection, events: &[Event]) -> Result<Vec<Recorded>, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -31,7 +33,7 @@ pub fn record_all(database: &mut Connection, events: &[Event]) -> Result<Vec<Rec
     Ok(recorded)
 }
 
-fn record_in(transaction: &Transaction<'_>, event: &Event) -> Result<Recorded, StoreError> {
+pub(super) fn record_in(transaction: &Transaction<'_>, event: &Event) -> Result<Recorded, StoreError> {
     let session = event.session.as_ref();
     let Some(row) = QueueRow::new(event) else {
         session.map(|session| touch_session(transaction, session, event)).transpose()?;
@@ -52,13 +54,20 @@ fn record_in(transaction: &Transaction<'_>, event: &Event) -> Result<Recorded, S
     Ok(Recorded::New)
 }
 
-/// Whether the event tells of a session only that it lives. Most do, and hooks are made to be fast for them.
+/// True if the event ends a session that is not in the database.
+pub fn ends_nothing(database: &Connection, event: &Event) -> Result<bool, StoreError> {
+    let (Some(session), EventBody::End { .. }) = (&event.session, &event.body) else { return Ok(false) };
+    Ok(!database.prepare("SELECT 1 FROM sessions WHERE id = ?1")?.exists([session.id.as_str()])?)
+}
+
+/// True if the event only shows that its session is active. Most events do, and this path is
+/// optimised for hooks.
 fn is_activity(event: &Event) -> bool {
     matches!(event.body, EventBody::Tool(_) | EventBody::Summarize(_) | EventBody::Rejected { .. })
 }
 
-/// Notes the start of a session, which has no row in the queue. The same start again a moment later is another hook set's: the
-/// session must not be told everything twice.
+/// Records the start of a session, which has no queue row. The same start again within a moment
+/// comes from a second set of hooks; the session must not get its context twice.
 fn note_start(database: &Connection, event: &Event) -> Result<Recorded, StoreError> {
     let (Some(session), EventBody::Start { source }) = (&event.session, &event.body) else {
         return Ok(Recorded::New);
@@ -75,17 +84,18 @@ fn note_start(database: &Connection, event: &Event) -> Result<Recorded, StoreErr
     Ok(Recorded::New)
 }
 
-/// The event's key as it is stored, or nothing if an event with that key is there.
+/// Returns the event's key as it is stored, or `None` if an event with that key exists.
 fn unused_key(database: &Connection, event: &Event) -> Result<Option<String>, StoreError> {
     let (key, known) = match &event.key {
-        // The insert itself will tell, and what was noted of the session by then does no harm.
+        // The insert itself detects a duplicate; updating the session's activity before that is
+        // harmless.
         EventKey::Exact(key) if is_activity(event) => (key.clone(), false),
         EventKey::Exact(key) => {
             let sql = "SELECT 1 FROM pending_queue WHERE event_key = ?1";
             (key.clone(), database.prepare(sql)?.exists(params![key])?)
         }
         EventKey::Near(content) => {
-            // '@' and 'A' are neighbours, so that this is a range of the index.
+            // '@' and 'A' are adjacent, so this is a range scan of the index.
             let sql = "SELECT 1 FROM pending_queue WHERE event_key >= ?1 || '@' AND event_key < ?1 || 'A'
                        AND created_at BETWEEN ?2 - ?3 AND ?2 + ?3";
             let near = params![content, event.at, EventKey::NEAR_MS];
@@ -95,8 +105,8 @@ fn unused_key(database: &Connection, event: &Event) -> Result<Option<String>, St
     Ok((!known).then_some(key))
 }
 
-/// Notes that a session lives; false if there is more to say of it. As few columns as can be, because every index of a column
-/// that is set is written, too.
+/// Updates a session's last activity; false if more has to be stored. Sets as few columns as
+/// possible, because every index on a column that is set is written as well.
 fn note_activity(database: &Connection, session: &SessionStamp, event: &Event) -> Result<bool, StoreError> {
     if !is_activity(event) {
         return Ok(false);
@@ -109,25 +119,32 @@ fn note_activity(database: &Connection, session: &SessionStamp, event: &Event) -
     Ok(database.prepare(sql)?.execute(stamp)? > 0)
 }
 
-/// Creates the session, or notes all that the event tells of it.
+/// Creates the session, or updates it with everything the event contains.
 fn touch_session(database: &Connection, session: &SessionStamp, event: &Event) -> Result<(), StoreError> {
     let source = match &event.body {
         EventBody::Start { source } => source.as_deref(),
         _ => None,
     };
-    // Only a start or a prompt brings an ended session back: a tool's hook may simply be late.
+    // Only a start or a prompt reactivates an ended session: a tool's hook may simply be late.
     let revives = matches!(event.body, EventBody::Start { .. } | EventBody::Prompt { .. });
     let is_prompt = matches!(event.body, EventBody::Prompt { .. });
     let ends = matches!(event.body, EventBody::End { .. });
+    let project = match session.project_key.as_str() {
+        "" => session.project.clone(),
+        _ => projects::assign(database, &Claim::of_session(session))?,
+    };
     let sql = "
-        INSERT INTO sessions (id, project, project_path, cwd, branch, source, status, started_at, last_activity_at,
+        INSERT INTO sessions (id, project_key, project, project_path, cwd, branch, source, status, started_at, last_activity_at,
                               ended_at, prompt_count)
-        VALUES (:id, :project, :project_path, :cwd, :branch, :source, iif(:ends, 'completed', 'active'), :at, :at,
+        VALUES (:id, :project_key, :project, :project_path, :cwd, :branch, :source, iif(:ends, 'completed', 'active'), :at, :at,
                 iif(:ends, :at, NULL), :is_prompt)
         ON CONFLICT (id) DO UPDATE SET
           cwd = iif(excluded.cwd <> '', excluded.cwd, cwd),
           branch = coalesce(excluded.branch, branch),
           source = coalesce(excluded.source, source),
+          -- A session that comes back is live, wherever its beginning was read.
+          origin = 'live',
+          project_key = iif(project_key = '', excluded.project_key, project_key),
           project = iif(project = '', excluded.project, project),
           project_path = iif(project_path = '', excluded.project_path, project_path),
           status = CASE WHEN :ends THEN 'completed' WHEN :revives OR status = 'interrupted' THEN 'active' ELSE status END,
@@ -136,7 +153,7 @@ fn touch_session(database: &Connection, session: &SessionStamp, event: &Event) -
           last_activity_at = max(last_activity_at, :at),
           prompt_count = prompt_count + :is_prompt";
     database.prepare(sql)?.execute(named_params! {
-        ":id": session.id.as_str(), ":project": session.project, ":project_path": session.project_path,
+        ":id": session.id.as_str(), ":project_key": session.project_key, ":project": project, ":project_path": session.project_path,
         ":cwd": session.cwd, ":branch": session.branch, ":source": source, ":at": event.at,
         ":ends": ends, ":revives": revives, ":is_prompt": is_prompt,
     })?;
@@ -149,19 +166,19 @@ fn insert_prompt(
     text: &str,
     at: Millis,
 ) -> Result<(), StoreError> {
-    let sql = "INSERT INTO user_prompts (session_id, prompt_number, prompt, created_at)
-               SELECT id, prompt_count, ?2, ?3 FROM sessions WHERE id = ?1";
+    let sql = "INSERT INTO user_prompts (session_id, prompt_number, prompt, is_raw, created_at)
+               SELECT id, prompt_count, ?2, 1, ?3 FROM sessions WHERE id = ?1";
     database.prepare(sql)?.execute(params![session.id.as_str(), text, at])?;
     Ok(())
 }
 
-/// The row that an event puts into the queue.
+/// The queue row of an event.
 struct QueueRow<'a> {
     event: &'a Event,
     kind: &'static str,
     tool: Option<&'a ToolUse>,
     payload: Option<&'a Payload>,
-    /// For a row that is finished before it began.
+    /// Set for a row that is finished when it is inserted.
     error: Option<&'a str>,
 }
 
@@ -181,8 +198,8 @@ impl<'a> QueueRow<'a> {
         }
     }
 
-    /// False if the event is there already. The marker of a new prompt flushes what the turn before it left over, and carries
-    /// that turn's number.
+    /// Returns false if the event is already there. The marker of a new prompt flushes the rest of
+    /// the previous turn and carries that turn's number.
     fn insert(&self, database: &Connection, key: &str) -> Result<bool, StoreError> {
         let sql = "
             INSERT INTO pending_queue (event_key, session_id, kind, tool_name, tool_use_id, payload, raw_bytes,
@@ -215,7 +232,8 @@ impl<'a> QueueRow<'a> {
     }
 }
 
-/// Notes that a hook ignored a setting; at most once an hour for each, because hooks are many.
+/// Logs that a hook ignored a setting, at most once an hour for each setting, because hooks are
+/// frequent.
 pub fn note_ignored_setting(database: &Connection, problem: &str, now: Millis) -> Result<(), StoreError> {
     let sql = "SELECT 1 FROM event_log WHERE event_type = 'setting_ignored' AND created_at > ?1
                AND data ->> 'problem' = ?2";
@@ -228,7 +246,35 @@ pub fn note_ignored_setting(database: &Connection, problem: &str, now: Millis) -
     Ok(())
 }
 
-/// A message that the worker left for the user, given out once.
+/// Notes that the user is shown a message now. False if the same one was shown since then.
+pub fn show_once(
+    database: &Connection,
+    message: &str,
+    since: Millis,
+    now: Millis,
+) -> Result<bool, StoreError> {
+    let sql = "INSERT INTO event_log (event_type, data, created_at)
+               SELECT 'notice_told', json_object('message', ?1), ?3
+               WHERE NOT EXISTS (SELECT 1 FROM event_log WHERE event_type = 'notice_told' AND created_at >= ?2
+                                 AND data ->> 'message' = ?1)";
+    Ok(database.prepare(sql)?.execute(params![message, since, now])? > 0)
+}
+
+/// Returns the time at which the oldest event arrived that still waits.
+pub fn oldest_waiting(database: &Connection) -> Result<Option<Millis>, StoreError> {
+    // From the index alone, however many wait.
+    let sql = "SELECT created_at FROM pending_queue
+               WHERE id = (SELECT min(id) FROM pending_queue WHERE status IN ('raw', 'processing'))";
+    Ok(database.prepare(sql)?.query_row([], |row| row.get(0)).optional()?)
+}
+
+/// Counts a project's observations.
+pub fn count_observations(database: &Connection, project: &str) -> Result<i64, StoreError> {
+    let sql = "SELECT count(*) FROM observations WHERE project = ?1 AND deleted_at IS NULL";
+    Ok(database.prepare(sql)?.query_row([project], |row| row.get(0))?)
+}
+
+/// Returns a message that the worker left for the user, once.
 pub fn take_notice(database: &Connection) -> Result<Option<String>, StoreError> {
     let sql = "SELECT id, data ->> 'message' FROM event_log WHERE event_type = 'notice' ORDER BY created_at LIMIT 1";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get(1)?));

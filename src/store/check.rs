@@ -1,31 +1,32 @@
-//! Whether the database is whole.
+//! Integrity checks of the database.
 
 use rusqlite::Connection;
 
 use super::tables::Table;
 use super::{StoreError, rows};
 
-/// Looks at every page, which a database of some gigabytes makes slow. An error tells what is damaged.
+/// Checks every page, which is slow for a database of several gigabytes. The error names the
+/// damage.
 ///
-/// On a connection that was just opened: on one that has searched before, SQLite takes what FTS5 remembers of the index for
-/// what is there, and calls it damaged if somebody else has written meanwhile.
+/// Needs a freshly opened connection: on one that has searched before, SQLite compares the index
+/// with the state that FTS5 has cached, and reports damage if another process has written since.
 pub fn pages(database: &Connection) -> Result<(), StoreError> {
-    ask(database, "quick_check(1)")?;
+    run_pragma(database, "quick_check(1)")?;
     rows::names_are_text(database)
 }
 
-/// The same, and whether every index has what its table has, which takes several times as long.
+/// Like [`pages`], and also compares every index with its table, which takes several times as long.
 pub fn everything(database: &Connection) -> Result<(), StoreError> {
-    ask(database, "integrity_check(1)")?;
+    run_pragma(database, "integrity_check(1)")?;
     rows::names_are_text(database)
 }
 
-/// Whether one table is whole and its indexes have what it has.
+/// Checks one table and compares its indexes with it.
 pub fn table(database: &Connection, table: &Table) -> Result<(), StoreError> {
-    ask(database, &format!("integrity_check({})", table.name))
+    run_pragma(database, &format!("integrity_check({})", table.name))
 }
 
-fn ask(database: &Connection, check: &str) -> Result<(), StoreError> {
-    let said: String = database.query_row(&format!("PRAGMA {check}"), [], |row| row.get(0))?;
-    if said == "ok" { Ok(()) } else { Err(StoreError::Damaged(said)) }
+fn run_pragma(database: &Connection, check: &str) -> Result<(), StoreError> {
+    let result: String = database.query_row(&format!("PRAGMA {check}"), [], |row| row.get(0))?;
+    if result == "ok" { Ok(()) } else { Err(StoreError::Damaged(result)) }
 }

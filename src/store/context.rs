@@ -1,4 +1,4 @@
-//! What a context is made of, read from the tables: changed code, learnings, observations, and what was shown already.
+//! The rows that a context is made of: changed code, learnings, observations, and the memories that were shown already.
 //! The hook links it.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -6,36 +6,42 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{StoreError, listed};
 use crate::model::{Millis, SessionId, confidence_left};
 
-/// An observation as the context looks at it.
+/// A memory as the context looks at it: an observation, or the summary of a turn that has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Its id, by which it can be shown in full.
+    /// Its id, by which it can be shown in full; that of a summary is negative.
     pub id: i64,
     /// Whose it is.
     pub session_id: String,
+    /// The prompt that began its turn.
+    pub prompt_number: Option<i64>,
     /// Its type.
     pub kind: String,
-    /// What it is called.
+    /// Its title.
     pub title: String,
-    /// What it says in short.
+    /// The short form.
     pub summary: String,
+    /// The rest.
+    pub detail: String,
     /// Single statements.
     pub facts: Vec<String>,
     /// Files that were changed.
     pub files_modified: Vec<String>,
     /// Files that were read.
     pub files_read: Vec<String>,
+    /// Functions and types that were changed.
+    pub functions: Vec<String>,
     /// The branch that it was made on.
     pub branch: Option<String>,
-    /// When it was made.
+    /// Time of its creation.
     pub created_at: Millis,
 }
 
 /// Of a text nobody reads more than this here.
-const MEMORY: &str = "SELECT o.id, o.session_id, o.type, coalesce(substr(o.title, 1, 400), ''),
-    coalesce(substr(coalesce(o.summary, o.detail), 1, 2000), ''), o.facts, o.files_modified, o.files_read, o.branch, o.created_at
-    FROM observations o JOIN sessions s ON s.id = o.session_id
-    WHERE o.id = ?1 AND s.project_path = ?2 AND o.deleted_at IS NULL";
+const COLUMNS: &str = "o.id, o.session_id, o.type, coalesce(substr(o.title, 1, 400), ''),
+    coalesce(substr(coalesce(o.summary, o.detail), 1, 2000), ''), coalesce(substr(o.detail, 1, 2000), ''), o.facts,
+    o.files_modified, o.files_read, o.functions_changed, o.branch, o.created_at, o.prompt_number
+    FROM observations o JOIN sessions s ON s.id = o.session_id";
 
 impl Memory {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -46,43 +52,161 @@ impl Memory {
             kind: row.get(2)?,
             title: row.get(3)?,
             summary: row.get(4)?,
-            facts: list(5)?,
-            files_modified: list(6)?,
-            files_read: list(7)?,
-            branch: row.get(8)?,
-            created_at: row.get(9)?,
+            detail: row.get(5)?,
+            facts: list(6)?,
+            files_modified: list(7)?,
+            files_read: list(8)?,
+            functions: list(9)?,
+            branch: row.get(10)?,
+            created_at: row.get(11)?,
+            prompt_number: row.get(12)?,
         })
     }
 }
 
 /// The observations of these ids that are there and of this project, in the order asked for.
-pub fn memories(database: &Connection, project_path: &str, ids: &[i64]) -> Result<Vec<Memory>, StoreError> {
-    let mut statement = database.prepare_cached(MEMORY)?;
-    let found = ids.iter().map(|id| statement.query_row(params![id, project_path], Memory::read).optional());
+pub fn memories(database: &Connection, project: &str, ids: &[i64]) -> Result<Vec<Memory>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} WHERE o.id = ?1 AND s.project = ?2 AND o.deleted_at IS NULL");
+    let mut statement = database.prepare_cached(&sql)?;
+    let found = ids.iter().map(|id| statement.query_row(params![id, project], Memory::read).optional());
     Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// The newest observations of a project's latest sessions, newest first. Sessions in which nothing was asked do not count.
-pub fn newest_observations(
+/// The first note of a turn of this project.
+#[cfg(feature = "service")]
+pub fn note_of_turn(
     database: &Connection,
-    project_path: &str,
-    sessions: u32,
+    project: &str,
+    session: &str,
+    prompt_number: Option<i64>,
+) -> Result<Option<Memory>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} WHERE o.session_id = ?1 AND o.prompt_number IS ?2 AND s.project = ?3
+         AND o.deleted_at IS NULL ORDER BY o.id LIMIT 1"
+    );
+    let turn = params![session, prompt_number, project];
+    Ok(database.prepare_cached(&sql)?.query_row(turn, Memory::read).optional()?)
+}
+
+/// The memory of a turn's summary: the turn's note or, where it has none, the summary itself.
+#[cfg(feature = "service")]
+pub fn memory_of_summary(
+    database: &Connection,
+    project: &str,
+    id: i64,
+) -> Result<Option<Memory>, StoreError> {
+    let sql = "SELECT m.session_id, m.prompt_number, coalesce(substr(m.request, 1, 400), ''),
+                 coalesce(substr(coalesce(m.completed, m.learned, m.summary), 1, 2000), ''), m.files_edited, m.files_read,
+                 m.created_at, s.branch
+               FROM session_summaries m JOIN sessions s ON s.id = m.session_id
+               WHERE m.id = ?1 AND s.project = ?2";
+    let read = |row: &Row<'_>| {
+        Ok(Memory {
+            id: -id,
+            kind: "summary".into(),
+            session_id: row.get(0)?,
+            prompt_number: row.get(1)?,
+            title: row.get(2)?,
+            summary: row.get(3)?,
+            files_modified: listed(row, 4)?,
+            files_read: listed(row, 5)?,
+            created_at: row.get(6)?,
+            branch: row.get(7)?,
+            ..Memory::default()
+        })
+    };
+    let Some(summary) = database.prepare_cached(sql)?.query_row(params![id, project], read).optional()?
+    else {
+        return Ok(None);
+    };
+    let note = note_of_turn(database, project, &summary.session_id, summary.prompt_number)?;
+    Ok(Some(note.unwrap_or(summary)))
+}
+
+/// A session by its digest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionLine {
+    /// Claude's id.
+    pub id: String,
+    /// The branch that it was on.
+    pub branch: Option<String>,
+    /// Time of its last activity.
+    pub last_activity_at: Millis,
+    /// True if it went silent without an end.
+    pub is_interrupted: bool,
+    /// Its title: of its digest, else the request of its latest summary, else its latest prompt.
+    pub title: Option<String>,
+    /// Its outcome: of its digest, else its latest summary.
+    pub outcome: Option<String>,
+    /// Points that are still open.
+    pub open_items: Vec<String>,
+}
+
+/// Candidates for the sessions of project `?1` with the latest activity: the last to begin, and those of the last turns, however
+/// long ago they began. Two short walks over indexes: an index by last activity would cost every hook a write.
+const RECENT: &str = "
+    SELECT id FROM (SELECT id FROM sessions WHERE project = ?1 ORDER BY started_at DESC LIMIT 120)
+    UNION
+    SELECT session_id FROM (SELECT session_id FROM session_summaries WHERE project = ?1 ORDER BY created_at DESC LIMIT 400)";
+
+/// The sessions of a project that were heard of last, without the one that asks. Commands and notes of the client are no titles.
+pub fn latest_sessions(
+    database: &Connection,
+    project: &str,
+    asking: &str,
     limit: u32,
-) -> Result<Vec<i64>, StoreError> {
-    let sql = "SELECT o.id FROM observations o WHERE o.session_id IN
-                 (SELECT id FROM sessions WHERE project_path = ?1 AND prompt_count > 0 ORDER BY started_at DESC LIMIT ?2)
-               ORDER BY o.id DESC LIMIT ?3";
-    let mut statement = database.prepare_cached(sql)?;
-    let rows = statement.query_map(params![project_path, sessions, limit], |row| row.get(0))?;
+) -> Result<Vec<SessionLine>, StoreError> {
+    let mut statement = database.prepare_cached(&latest_sessions_sql())?;
+    let rows = statement.query_map(params![project, asking, limit], |row| {
+        Ok(SessionLine {
+            id: row.get(0)?,
+            branch: row.get(1)?,
+            last_activity_at: row.get(2)?,
+            is_interrupted: row.get(3)?,
+            title: row.get(4)?,
+            outcome: row.get(5)?,
+            open_items: listed(row, 6)?,
+        })
+    })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// A part of what the index holds of an observation.
+pub(crate) fn latest_sessions_sql() -> String {
+    format!(
+        "
+        SELECT s.id, s.branch, s.last_activity_at, s.status = 'interrupted',
+               coalesce(s.title, m.request, (SELECT substr(p.prompt, 1, 2000) FROM user_prompts p
+                                    WHERE p.session_id = s.id AND p.is_raw = 0 AND substr(p.prompt, 1, 1) NOT IN ('<', '/', '!')
+                                    ORDER BY p.prompt_number DESC LIMIT 1)),
+               coalesce(s.outcome, m.summary, m.completed),
+               iif(s.title IS NULL, json_array(m.next_steps), s.open_items)
+        FROM (SELECT id, branch, last_activity_at, status, title, outcome, open_items FROM sessions
+              WHERE id IN ({RECENT}) AND +project = ?1 AND id <> ?2 AND prompt_count > 0
+              ORDER BY last_activity_at DESC, id DESC LIMIT ?3) s
+        LEFT JOIN session_summaries m
+               ON m.id = (SELECT max(id) FROM session_summaries WHERE session_id = s.id)
+        ORDER BY s.last_activity_at DESC, s.id DESC"
+    )
+}
+
+/// A cross join keeps the order of the index: observations first.
+pub(crate) const NEWEST_OBSERVATIONS: &str =
+    "SELECT o.id FROM observations o CROSS JOIN sessions s ON s.id = o.session_id
+     WHERE o.project = ?1 AND s.prompt_count > 0 ORDER BY o.created_at DESC, o.id DESC LIMIT ?2";
+
+/// The newest observations of a project, newest first. Sessions in which nothing was asked do not count.
+pub fn newest_observations(database: &Connection, project: &str, limit: u32) -> Result<Vec<i64>, StoreError> {
+    let mut statement = database.prepare_cached(NEWEST_OBSERVATIONS)?;
+    let rows = statement.query_map(params![project, limit], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// A part of an observation in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Title, concepts, files.
     Head,
-    /// What it says.
+    /// Summary, detail, facts.
     Body,
 }
 
@@ -95,7 +219,7 @@ pub fn observations_with(
     phrase: &str,
     limit: u32,
 ) -> Result<Vec<i64>, StoreError> {
-    // A project's observations are one range of the index (migrations/0002_search.sql).
+    // A project's observations are one range of the index (migrations/0001_schema.sql).
     let sql = "SELECT rowid & ((1 << 42) - 1) FROM search_index
                WHERE search_index MATCH ?1
                  AND rowid BETWEEN (SELECT no << 44 FROM search_projects WHERE project = ?2)
@@ -115,7 +239,14 @@ pub fn observations_with(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// How many of a project's observations have a word, counted up to `most`.
+/// Number of a project's memories in the index.
+#[cfg(feature = "service")]
+pub fn observations_of(database: &Connection, project: &str) -> Result<u32, StoreError> {
+    let sql = "SELECT coalesce(max(rows), 0) FROM search_projects WHERE project = ?1";
+    Ok(database.prepare_cached(sql)?.query_row([project], |row| row.get(0))?)
+}
+
+/// Number of a project's observations that have a word, counted up to `most`.
 #[cfg(feature = "service")]
 pub fn observations_having(
     database: &Connection,
@@ -126,7 +257,7 @@ pub fn observations_having(
     let sql = "SELECT count(*) FROM (SELECT 1 FROM search_index WHERE search_index MATCH ?1
                  AND rowid BETWEEN (SELECT no << 44 FROM search_projects WHERE project = ?2)
                            AND (SELECT (no << 44) + (1 << 42) - 1 FROM search_projects WHERE project = ?2) LIMIT ?3)";
-    let word = format!("\"{}\"", word.replace('"', ""));
+    let word = format!("{{head body}} : \"{}\"", word.replace('"', ""));
     Ok(database.prepare_cached(sql)?.query_row(params![word, project, most], |row| row.get(0))?)
 }
 
@@ -135,15 +266,15 @@ pub fn observations_having(
 pub struct CodeChange {
     /// The file.
     pub file_path: String,
-    /// What was changed, by its whole name.
+    /// The whole name of the function or type.
     pub qualified_name: String,
     /// As it is declared, or was.
     pub signature: Option<String>,
-    /// Where it begins.
+    /// Its first line.
     pub line_start: Option<i64>,
     /// new, modified, deleted.
     pub change_type: String,
-    /// When.
+    /// Time of the change.
     pub snapshot_at: Millis,
 }
 
@@ -153,19 +284,24 @@ const CODE_SESSIONS: u32 = 5;
 /// More changes than this are not one context's matter.
 const MOST_CHANGES: u32 = 2_000;
 
-/// The code that a project's last sessions changed, oldest change first.
-pub fn code_changes(database: &Connection, project_path: &str) -> Result<Vec<CodeChange>, StoreError> {
+/// The code that the last sessions of a project changed on a branch, or on any if none is given, oldest change first.
+pub fn code_changes(
+    database: &Connection,
+    project: &str,
+    branch: Option<&str>,
+) -> Result<Vec<CodeChange>, StoreError> {
     let sql = "
         SELECT file_path, qualified_name, signature, line_start, change_type, snapshot_at FROM (
           SELECT * FROM function_map WHERE change_type <> 'unchanged' AND session_id IN (
-            SELECT id FROM (SELECT id, started_at FROM sessions WHERE project_path = ?1 AND prompt_count > 0
+            SELECT id FROM (SELECT id, started_at FROM sessions
+                            WHERE project = ?1 AND prompt_count > 0 AND (?5 IS NULL OR branch = ?5)
                             ORDER BY started_at DESC LIMIT ?2) s
             WHERE EXISTS (SELECT 1 FROM function_map f WHERE f.session_id = s.id AND f.change_type <> 'unchanged')
             ORDER BY started_at DESC LIMIT ?3)
           ORDER BY snapshot_at DESC, id DESC LIMIT ?4)
         ORDER BY snapshot_at, id";
     let mut statement = database.prepare_cached(sql)?;
-    let parameters = params![project_path, LOOKED_THROUGH, CODE_SESSIONS, MOST_CHANGES];
+    let parameters = params![project, LOOKED_THROUGH, CODE_SESSIONS, MOST_CHANGES, branch];
     let rows = statement.query_map(parameters, |row| {
         Ok(CodeChange {
             file_path: row.get(0)?,
@@ -184,11 +320,11 @@ pub fn code_changes(database: &Connection, project_path: &str) -> Result<Vec<Cod
 pub struct Learned {
     /// architecture, convention, gotcha, preference, command, dependency.
     pub category: String,
-    /// What it is.
+    /// Its text.
     pub content: String,
 }
 
-/// What is known of a project and of all, best first: neither forgotten, nor superseded, nor doubtful by now.
+/// Learnings of a project and global ones, best first: neither forgotten, nor superseded, nor doubtful by now.
 pub fn learned(
     database: &Connection,
     project: &str,
@@ -215,20 +351,22 @@ pub fn learned(
     Ok(found.into_iter().map(|(.., learned)| learned).collect())
 }
 
-/// The entries of the event log that say what a session was shown: at its start, which comes first, and later.
+/// The entries of the event log for memories that a session was shown: at its start, which comes first, and later.
 pub const SHOWN_EVENTS: [&str; 4] = ["context", "context_prompt", "context_file", "context_failure"];
 
-/// What a session has been shown since its context was last built.
+/// Memories that a session was shown since its context was last built from the beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// Observations.
+    /// Memories.
     pub ids: Vec<i64>,
+    /// Lines, by their hashes.
+    pub keys: Vec<i64>,
     /// Files that were spoken of.
     pub files: Vec<String>,
 }
 
-/// What a session has been shown. A context at its start, or after a compaction, begins anew: what was said before it
-/// is no longer there.
+/// Reads the memories that a session was shown. A context at its start, or after a compaction, begins the list again, since nothing from
+/// before it is left; one for a resumed session adds to it.
 pub fn shown(database: &Connection, session: &SessionId) -> Result<Shown, StoreError> {
     let mut shown = Shown::default();
     let began: Option<Millis> = database
@@ -236,22 +374,25 @@ pub fn shown(database: &Connection, session: &SessionId) -> Result<Shown, StoreE
         .query_row([session.as_str()], |row| row.get(0))
         .optional()?;
     let mut statement = database.prepare_cached(
-        "SELECT data ->> 'shown', data ->> 'file', created_at FROM event_log
+        "SELECT data ->> 'shown', data ->> 'keys', data ->> 'file', created_at, data ->> 'source' FROM event_log
          WHERE event_type = ?2 AND created_at >= ?3 AND session_id = ?1 ORDER BY created_at, id",
     )?;
     let mut since = began.unwrap_or_default();
     for event in SHOWN_EVENTS {
         let mut rows = statement.query(params![session.as_str(), event, since])?;
         while let Some(row) = rows.next()? {
-            if event == SHOWN_EVENTS[0] {
+            let is_continued = row.get::<_, Option<String>>(4)?.as_deref() == Some("resume");
+            if event == SHOWN_EVENTS[0] && !is_continued {
                 shown = Shown::default();
-                since = row.get(2)?;
+                since = row.get(3)?;
             }
-            let ids = row
-                .get::<_, Option<String>>(0)?
-                .and_then(|json| serde_json::from_str::<Vec<i64>>(&json).ok());
-            shown.ids.extend(ids.unwrap_or_default());
-            shown.files.extend(row.get::<_, Option<String>>(1)?);
+            let numbers = |index| -> Result<Vec<i64>, StoreError> {
+                let json: Option<String> = row.get(index)?;
+                Ok(json.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default())
+            };
+            shown.ids.extend(numbers(0)?);
+            shown.keys.extend(numbers(1)?);
+            shown.files.extend(row.get::<_, Option<String>>(2)?);
         }
     }
     Ok(shown)

@@ -1,7 +1,7 @@
-//! What people and Claude say themselves: memories that they state, and memories that they want forgotten.
+//! Memories that users and Claude state themselves, and memories that they want forgotten.
 //!
-//! Nothing is lost by forgetting: the row stays, and everybody overlooks it, until it is brought back. What may be stored
-//! is decided by [`crate::curate`]; here it is only stored.
+//! Forgetting here loses nothing: the row stays, hidden from every reader, until it is restored.
+//! [`crate::curate`] decides which statements are allowed; this module only stores them.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
@@ -9,39 +9,41 @@ use super::StoreError;
 use super::memory::json_list;
 use crate::model::{Millis, ObservationDraft, SessionId};
 
-/// Who made what people state themselves.
+/// The `provider` of memories that users state themselves.
 pub const PROVIDER: &str = "user";
 
-/// A memory that somebody stated.
+/// A memory that a user or Claude stated.
 #[derive(Debug, Clone, Default)]
 pub struct Stated {
-    /// Makes a second arrival of the same one known.
+    /// Identifies a second delivery of the same statement.
     pub uid: String,
+    /// The project key, if known.
+    pub project_key: String,
     /// The project's name.
     pub project: String,
-    /// What the project is found by, where that is known.
+    /// The main worktree, if known.
     pub project_path: String,
-    /// The session in which it was said.
+    /// The session in which it was stated.
     pub session: Option<SessionId>,
-    /// What it says.
+    /// The content.
     pub draft: ObservationDraft,
-    /// The present.
+    /// The current time.
     pub now: Millis,
 }
 
-/// Where a statement is kept.
+/// The result of storing a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
     /// Its id.
     pub id: i64,
-    /// Whether it was there before.
+    /// True if it was already stored.
     pub known: bool,
 }
 
-/// The same words said again within this are the same memory.
+/// The same words within this time are the same memory.
 const SAME_WITHIN: Millis = 24 * 60 * 60_000;
 
-/// Keeps the memory, unless the same one was kept a moment ago.
+/// Stores the memory, unless the same one was stored within `SAME_WITHIN`.
 pub fn save(database: &mut Connection, stated: &Stated) -> Result<Kept, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if let Some(id) = known_memory(&transaction, stated)? {
@@ -85,8 +87,8 @@ fn known_memory(database: &Connection, stated: &Stated) -> Result<Option<i64>, S
     Ok(database.prepare_cached(sql)?.query_row(same, |row| row.get(0)).optional()?)
 }
 
-/// The session that a memory belongs to: the one that said so, if it is one of that project; else one that holds all such
-/// memories of the project.
+/// Returns the session that a memory belongs to: the one that stated it, if it belongs to that
+/// project; otherwise the session that holds all such memories of the project.
 fn session_for(transaction: &Transaction<'_>, stated: &Stated) -> Result<String, StoreError> {
     if let Some(session) = &stated.session {
         let sql = "SELECT 1 FROM sessions WHERE id = ?1 AND project = ?2";
@@ -95,31 +97,37 @@ fn session_for(transaction: &Transaction<'_>, stated: &Stated) -> Result<String,
         }
     }
     let id = format!("saved:{}", stated.project);
-    let sql = "INSERT INTO sessions (id, project, project_path, source, status, started_at, last_activity_at, ended_at)
-               VALUES (?1, ?2, ?3, 'saved', 'completed', ?4, ?4, ?4)
+    let sql = "INSERT INTO sessions (id, project, project_path, source, status, started_at, last_activity_at, ended_at, project_key)
+               VALUES (?1, ?2, ?3, 'saved', 'completed', ?4, ?4, ?4, ?5)
                ON CONFLICT (id) DO UPDATE SET last_activity_at = max(last_activity_at, ?4), ended_at = max(ended_at, ?4)";
-    transaction.prepare_cached(sql)?.execute(params![id, stated.project, stated.project_path, stated.now])?;
+    transaction.prepare_cached(sql)?.execute(params![
+        id,
+        stated.project,
+        stated.project_path,
+        stated.now,
+        stated.project_key
+    ])?;
     Ok(id)
 }
 
-/// Something that can be forgotten.
+/// A kind of item that can be forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum Forgettable {
     Observation(i64),
     Learning(i64),
 }
 
-/// What became of something that was to be forgotten, or brought back.
+/// The result of forgetting or restoring an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// What it is called.
+    /// The item's title.
     pub title: String,
-    /// Whether it was not so before.
+    /// True if the call changed it.
     pub changed: bool,
 }
 
-/// Forgets; nothing if there is no such thing.
+/// Hides an item; returns `None` if it does not exist.
 pub fn forget(
     database: &mut Connection,
     what: Forgettable,
@@ -141,7 +149,7 @@ pub fn forget(
     }
 }
 
-/// Brings back what was forgotten; nothing if there is no such thing.
+/// Restores a forgotten item; returns `None` if it does not exist.
 pub fn restore(
     database: &mut Connection,
     what: Forgettable,
@@ -211,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_twice_is_kept_once() {
+    fn a_repeated_statement_is_stored_once() {
         let (_scratch, mut database) = database();
         let first = save(&mut database, &stated("a", "Use zanzibar")).unwrap();
         assert_eq!(save(&mut database, &stated("a", "Use zanzibar")).unwrap(), Kept { known: true, ..first });
@@ -222,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_not_found_until_it_is_brought_back() {
+    fn a_forgotten_memory_is_hidden_until_restored() {
         let (_scratch, mut database) = database();
         let kept = save(&mut database, &stated("a", "Use zanzibar")).unwrap();
         let what = Forgettable::Observation(kept.id);
@@ -239,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_belongs_to_its_session_only_within_the_project() {
+    fn a_memory_joins_its_session_only_within_the_project() {
         let (_scratch, mut database) = database();
         let sql = "INSERT INTO sessions (id, project, started_at, last_activity_at) VALUES ('s', 'harborline', 1, 1)";
         database.execute_batch(sql).unwrap();

@@ -1,9 +1,11 @@
-//! Takes out what the user does not want remembered: from the tables, from the search index, and from the bytes of the file.
+//! Deletes memories for good: from the tables, from the search index, and from the bytes of the
+//! file.
 //!
-//! What was forgotten is noted by its keys, never by its content, so that recovering a damaged database from an older backup
-//! does not bring it back.
+//! A deleted row is recorded by its keys, never by its content, so that recovering a damaged
+//! database from an older backup does not restore it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
@@ -12,32 +14,33 @@ use serde_json::json;
 use super::log::{LogEntry, log};
 use super::rows::{self, Row};
 use super::tables::Table;
-use super::{StoreError, index, upkeep};
-use crate::model::Millis;
+use super::{StoreError, index, memory, projects, upkeep};
+use crate::disk;
+use crate::model::{Digest, Millis, SessionId, TurnLine};
 
-/// How the event log calls it.
+/// Name of this event in the event log.
 pub const EVENT: &str = "forget";
 
-/// What is to be forgotten: everything that one of these names.
+/// A selection of rows to delete: every row that one of these fields matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// By number.
+    /// Observation ids.
     pub observations: Vec<i64>,
-    /// By number.
+    /// Summary ids.
     pub summaries: Vec<i64>,
-    /// By number.
+    /// Prompt ids.
     pub prompts: Vec<i64>,
-    /// Sessions, with everything that was made of them.
+    /// Session ids; everything made of a session goes with it.
     pub sessions: Vec<String>,
-    /// Projects, by name or path.
+    /// Project names.
     pub projects: Vec<String>,
-    /// Whatever holds this text, in any case of its letters.
+    /// Every row that contains this text, case-insensitive.
     pub texts: Vec<String>,
     /// Everything.
     pub all: bool,
 }
 
-/// Rows that go, by table.
+/// Rows to delete, by table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Doomed {
     sessions: BTreeSet<String>,
@@ -45,13 +48,13 @@ pub struct Doomed {
 }
 
 impl Doomed {
-    /// How many rows of each table.
+    /// Returns the number of rows of each table.
     pub fn counts(&self) -> BTreeMap<&'static str, usize> {
         let rows = self.rows.iter().map(|(table, rows)| (*table, rows.len()));
         rows.chain([("sessions", self.sessions.len())]).filter(|(_, count)| *count > 0).collect()
     }
 
-    /// What was named by its number or its id, and is not there.
+    /// Returns the ids in the selection that do not exist.
     pub fn missing(&self, selection: &Selection) -> Vec<String> {
         let named = [
             ("observations", "", &selection.observations),
@@ -68,7 +71,7 @@ impl Doomed {
         missing
     }
 
-    /// Whether nothing goes.
+    /// True if there is nothing to delete.
     pub fn is_empty(&self) -> bool {
         self.counts().is_empty()
     }
@@ -90,8 +93,8 @@ impl Doomed {
     }
 }
 
-/// Tables of which rows can go one by one, and the columns that hold text.
-const TEXTS: [(&str, &[&str]); 7] = [
+/// Tables whose rows can be deleted one by one, and their text columns.
+const TEXTS: [(&str, &[&str]); 9] = [
     ("user_prompts", &["prompt"]),
     ("pending_queue", &["payload", "last_error"]),
     (
@@ -124,10 +127,12 @@ const TEXTS: [(&str, &[&str]); 7] = [
     ),
     ("learnings", &["content"]),
     ("function_map", &["file_path", "qualified_name", "signature", "renamed_from"]),
+    ("edit_traces", &["file_path"]),
+    ("repairs", &["command", "files"]),
     ("event_log", &["data"]),
 ];
 
-/// Finds what the selection names.
+/// Finds the rows that the selection matches.
 pub fn find(database: &Connection, selection: &Selection) -> Result<Doomed, StoreError> {
     let mut doomed = Doomed::default();
     let numbers = [
@@ -147,11 +152,13 @@ pub fn find(database: &Connection, selection: &Selection) -> Result<Doomed, Stor
     }
     find_sessions(database, selection, &mut doomed)?;
     for project in &selection.projects {
-        for table in ["observations", "session_summaries", "learnings", "function_map"] {
+        for table in
+            ["observations", "session_summaries", "learnings", "function_map", "edit_traces", "repairs"]
+        {
             doomed.add(database, table, "project = ?1", [project])?;
         }
     }
-    add_what_hangs_on_it(database, &mut doomed)?;
+    add_dependents(database, &mut doomed)?;
     if selection.all {
         for (table, _) in TEXTS {
             doomed.add(database, table, unless_money(table), [])?;
@@ -161,7 +168,7 @@ pub fn find(database: &Connection, selection: &Selection) -> Result<Doomed, Stor
     Ok(doomed)
 }
 
-/// What was spent counts for the ceiling, and says nothing of what it was spent on.
+/// Entries with a cost stay: they count towards the daily ceiling and do not contain any content.
 fn unless_money(table: &str) -> &'static str {
     if table == "event_log" { "event_type NOT IN ('llm_call', 'forget')" } else { "1" }
 }
@@ -173,14 +180,21 @@ fn holding(
     columns: &[&str],
     text: &str,
 ) -> Result<(), StoreError> {
-    let quoted = serde_json::to_string(text).unwrap_or_default();
-    let in_json = quoted.trim_matches('"');
+    let condition = format!("({}) AND {}", text_condition(columns), unless_money(table));
+    doomed.add(database, table, &condition, [text, &in_json(text)])
+}
+
+/// SQL condition: a column contains the text `?1`, or its JSON-escaped form `?2`.
+fn text_condition(columns: &[&str]) -> String {
     let has = |column: &&str| {
         format!("instr(lower({column}), lower(?1)) > 0 OR instr(lower({column}), lower(?2)) > 0")
     };
-    let any = columns.iter().map(has).collect::<Vec<_>>().join(" OR ");
-    let condition = format!("({any}) AND {}", unless_money(table));
-    doomed.add(database, table, &condition, [text, in_json])
+    columns.iter().map(has).collect::<Vec<_>>().join(" OR ")
+}
+
+fn in_json(text: &str) -> String {
+    let quoted = serde_json::to_string(text).unwrap_or_default();
+    quoted.trim_matches('"').to_owned()
 }
 
 fn find_sessions(
@@ -199,7 +213,7 @@ fn find_sessions(
         add("id = ?1", session)?;
     }
     for project in &selection.projects {
-        add("project = ?1 OR project_path = ?1", project)?;
+        add("project = ?1", project)?;
     }
     if selection.all {
         add("?1 = ''", "")?;
@@ -207,8 +221,9 @@ fn find_sessions(
     Ok(())
 }
 
-/// The rows of the sessions, the events that the observations came from, and what was learnt from them.
-fn add_what_hangs_on_it(database: &Connection, doomed: &mut Doomed) -> Result<(), StoreError> {
+/// Adds the rows of the sessions, the events behind the observations, and the learnings drawn from
+/// them.
+fn add_dependents(database: &Connection, doomed: &mut Doomed) -> Result<(), StoreError> {
     for session in doomed.sessions.clone() {
         for (table, _) in TEXTS.iter().filter(|(table, _)| *table != "learnings") {
             let condition = format!("session_id = ?1 AND {}", unless_money(table));
@@ -223,15 +238,27 @@ fn add_what_hangs_on_it(database: &Connection, doomed: &mut Doomed) -> Result<()
     Ok(())
 }
 
-/// Takes it out. The caller then calls [`wipe`].
-pub fn forget(database: &mut Connection, selection: &Selection, now: Millis) -> Result<Doomed, StoreError> {
+/// Deletes the rows, and rebuilds the digests of sessions that lose a summary. The caller then
+/// calls [`wipe`].
+pub fn forget(
+    database: &mut Connection,
+    selection: &Selection,
+    digest: fn(&[TurnLine]) -> Digest,
+    now: Millis,
+) -> Result<Doomed, StoreError> {
     database.pragma_update(None, "secure_delete", true)?;
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let doomed = find(&transaction, selection)?;
     let keys = keys(&transaction, &doomed, selection)?;
+    let digested = digested(&transaction, &doomed, selection)?;
     delete(&transaction, &doomed)?;
+    for session in digested {
+        memory::store_digest(&transaction, &session, digest)?;
+    }
+    delete_sightings(&transaction, selection)?;
+    projects::drop_unused(&transaction)?;
     index::forget_gone(&transaction)?;
-    // The worker learns the words of what is left again.
+    // The worker collects the words of the remaining rows again.
     transaction.execute("DELETE FROM search_words", [])?;
     transaction.execute("DELETE FROM search_progress WHERE what LIKE 'words %'", [])?;
     let data = json!({"keys": keys, "all": selection.all, "at": now});
@@ -255,7 +282,40 @@ fn delete(transaction: &Transaction<'_>, doomed: &Doomed) -> Result<(), StoreErr
     Ok(())
 }
 
-/// What a row is known by, after it is gone.
+/// Returns the remaining sessions whose digest may quote a deleted row.
+fn digested(
+    database: &Connection,
+    doomed: &Doomed,
+    selection: &Selection,
+) -> Result<BTreeSet<SessionId>, StoreError> {
+    let mut sessions = BTreeSet::new();
+    let mut statement = database.prepare("SELECT session_id FROM session_summaries WHERE id = ?1")?;
+    for id in doomed.rows.get("session_summaries").into_iter().flatten() {
+        sessions.insert(SessionId(statement.query_row([id], |row| row.get(0))?));
+    }
+    let condition = text_condition(&["title", "outcome", "open_items"]);
+    let mut statement = database.prepare(&format!("SELECT id FROM sessions WHERE {condition}"))?;
+    for text in &selection.texts {
+        for id in statement.query_map([text, &in_json(text)], |row| row.get(0))? {
+            sessions.insert(SessionId(id?));
+        }
+    }
+    sessions.retain(|session| !doomed.sessions.contains(session.as_str()));
+    Ok(sessions)
+}
+
+/// Sightings have no ids; those of a session are deleted with it.
+fn delete_sightings(transaction: &Transaction<'_>, selection: &Selection) -> Result<(), StoreError> {
+    let by_text = "DELETE FROM sightings WHERE instr(lower(subject), lower(?1)) > 0";
+    let by_project = "DELETE FROM sightings WHERE project = ?1";
+    let texts = selection.texts.iter().map(|text| (by_text, text));
+    for (sql, value) in texts.chain(selection.projects.iter().map(|project| (by_project, project))) {
+        transaction.prepare_cached(sql)?.execute([value])?;
+    }
+    Ok(())
+}
+
+/// Returns the keys that identify a row after it is deleted.
 pub fn keys_of(table: &'static Table, row: &Row) -> Vec<String> {
     let mut keys = Vec::new();
     let session_column = if table.name == "sessions" { "id" } else { "session_id" };
@@ -271,7 +331,7 @@ pub fn keys_of(table: &'static Table, row: &Row) -> Vec<String> {
     keys
 }
 
-/// The keys of what goes; a session's stands for all of its rows.
+/// Returns the keys of the deleted rows; a session's key stands for all of its rows.
 fn keys(database: &Connection, doomed: &Doomed, selection: &Selection) -> Result<Vec<String>, StoreError> {
     if selection.all {
         return Ok(Vec::new());
@@ -298,11 +358,19 @@ fn keys(database: &Connection, doomed: &Doomed, selection: &Selection) -> Result
     Ok(keys)
 }
 
-/// Makes sure that nothing is left between the rows either: what was deleted before without care, the log, free pages. False
-/// if somebody reads for so long that the log cannot be emptied now.
+/// Removes remains between the rows: earlier insecure deletions, the WAL, free pages. Returns false
+/// if a long-running reader keeps the WAL from being emptied, or if the disk has no room for a
+/// second file.
 pub fn wipe(database: &Connection, patience: Duration) -> Result<bool, StoreError> {
     database.pragma_update(None, "secure_delete", true)?;
     upkeep::checkpoint(database, patience)?;
+    let used = upkeep::file_bytes(database)?.0;
+    let place = database.path().unwrap_or_default();
+    // Room for the new file and for the WAL it is written through.
+    if let Err(error) = disk::check_room(Path::new(place), 2 * used) {
+        tracing::warn!(%error, "cannot rewrite the database file: {error}");
+        return Ok(false);
+    }
     database.execute_batch("VACUUM")?;
     database.busy_timeout(patience)?;
     let is_busy: bool = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;

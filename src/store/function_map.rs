@@ -1,17 +1,17 @@
-//! The function map: what each session did to the functions and types of a project, taken together.
+//! The function map: the net effect of each session on the functions and types of a project.
 //!
-//! One row for a function and a session: what was made and then changed is new, what was made and taken away again never
-//! was. Reading it is the business of whoever shows it.
+//! One row per function and session: a function created and then changed is new; one created and
+//! deleted again leaves no row. Readers of the map are elsewhere.
 
 use rusqlite::{Connection, Transaction, params};
 
 use super::StoreError;
 use crate::model::{CodeChange, FunctionChange, Millis, SessionId};
 
-/// The latest sessions of a project whose changes are kept, however old they are.
+/// Number of latest sessions of a project whose changes are kept, whatever their age.
 const SESSIONS_KEPT: i64 = 20;
 
-/// Adds what an edit did to what the session did before.
+/// Merges the changes of an edit into the session's earlier changes.
 pub(super) fn note(
     transaction: &Transaction<'_>,
     session: &SessionId,
@@ -34,14 +34,14 @@ pub(super) fn note(
     Ok(())
 }
 
-/// A row of the table, as it is or is to be.
+/// A row of the table, stored or to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Row {
-    /// Where it is stored.
+    /// Row id, if it is stored.
     id: Option<i64>,
-    /// What it says; nothing if it is to go.
+    /// The merged change; `None` if the row is to be deleted.
     change: Option<FunctionChange>,
-    /// Whether it differs from what is stored.
+    /// True if it differs from the stored row.
     touched: bool,
 }
 
@@ -56,20 +56,20 @@ impl Row {
     }
 }
 
-/// Adds one change to those of the same file and session.
+/// Merges one change into those of the same file and session.
 fn add(known: &mut Vec<Row>, next: &FunctionChange) {
     let mut next = next.clone();
-    // The row about it under its earlier name, and one about what was called so before it.
+    // The row under its earlier name, and the row of a function that had the new name before.
     let was = next.renamed_from.clone().unwrap_or_else(|| next.qualified_name.clone());
     let mut slot = known.iter_mut().find(|row| row.is_called(&was));
     let earlier = slot.as_mut().and_then(|row| row.take());
     if let Some(earlier) = &earlier {
-        // The name that it had when the session began.
+        // The name at the start of the session.
         next.renamed_from = earlier.renamed_from.clone().or(next.renamed_from);
         next.renamed_from = next.renamed_from.filter(|name| *name != next.qualified_name);
     }
     let result = match (earlier.as_ref().map(|earlier| earlier.change), next.change) {
-        // It came and went within the session.
+        // Created and deleted within the session.
         (Some(CodeChange::New), CodeChange::Deleted) => None,
         (Some(CodeChange::New), _) => {
             Some(FunctionChange { change: CodeChange::New, renamed_from: None, ..next })
@@ -77,7 +77,7 @@ fn add(known: &mut Vec<Row>, next: &FunctionChange) {
         (Some(CodeChange::Deleted), CodeChange::New) => {
             Some(FunctionChange { change: CodeChange::Modified, ..next })
         }
-        // What is gone is known by the name that it had before.
+        // A deleted function is listed under its earlier name.
         (_, CodeChange::Deleted) => {
             let name = next.renamed_from.take();
             Some(FunctionChange { qualified_name: name.unwrap_or(next.qualified_name), ..next })
@@ -85,7 +85,7 @@ fn add(known: &mut Vec<Row>, next: &FunctionChange) {
         _ => Some(next),
     };
     let Some(result) = result else { return };
-    // A new one in the place of one that is gone: the name was used before.
+    // A new function with the name of a deleted one: the name existed before.
     let name = result.qualified_name.clone();
     let place = known.iter().position(|row| row.is_called(&name));
     let place = place.or_else(|| known.iter().position(|row| row.change.is_none()));
@@ -156,8 +156,9 @@ fn write(
     Ok(())
 }
 
-/// Drops what is older than that, a little at a time, but nothing of the latest sessions of a project: one that rested
-/// for a year still knows what was done last. True if there is more to do.
+/// Deletes rows older than `before`, a limited number at once, but keeps the latest sessions of a
+/// project: after a year without work the last changes are still known. True if there is more to
+/// do.
 pub(super) fn drop_old(database: &Connection, before: Millis, at_once: i64) -> Result<bool, StoreError> {
     let mut more = false;
     for project in projects(database, before)? {
@@ -175,7 +176,7 @@ pub(super) fn drop_old(database: &Connection, before: Millis, at_once: i64) -> R
     Ok(more)
 }
 
-/// The projects that have something older than that: one step of the index for each project.
+/// Returns the projects that have older rows: one index lookup per project.
 fn projects(database: &Connection, before: Millis) -> Result<Vec<String>, StoreError> {
     let sql = "WITH RECURSIVE each (project, first) AS (
                  SELECT * FROM (SELECT project, snapshot_at FROM function_map ORDER BY project, snapshot_at LIMIT 1)
@@ -221,7 +222,7 @@ mod tests {
         database
     }
 
-    fn told(database: &Connection) -> Vec<String> {
+    fn changes(database: &Connection) -> Vec<String> {
         let sql = "SELECT change_type || ' ' || qualified_name || coalesce(' from ' || renamed_from, '')
                    FROM function_map ORDER BY qualified_name";
         let mut statement = database.prepare(sql).unwrap();
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_s_edits_are_taken_together() {
+    fn edits_of_a_session_are_merged() {
         use CodeChange::{Deleted, Modified, New};
         let cases: [(&[FunctionChange], &[&str]); 9] = [
             (&[change("a", New, None), change("a", Modified, None)], &["new a"]),
@@ -251,18 +252,18 @@ mod tests {
                     .unwrap();
                 transaction.commit().unwrap();
             }
-            assert_eq!(told(&database), expected, "{steps:?}");
-            // All at once is the same.
+            assert_eq!(changes(&database), expected, "{steps:?}");
+            // One merge of all changes gives the same result.
             database.execute("DELETE FROM function_map", []).unwrap();
             let transaction = database.transaction().unwrap();
             note(&transaction, &SessionId("s".into()), "p", steps, 0).unwrap();
             transaction.commit().unwrap();
-            assert_eq!(told(&database), expected, "{steps:?} at once");
+            assert_eq!(changes(&database), expected, "{steps:?} at once");
         }
     }
 
     #[test]
-    fn what_is_old_goes_but_not_of_the_latest_sessions() {
+    fn old_rows_go_except_those_of_the_latest_sessions() {
         let folder = tempfile::tempdir().unwrap();
         let mut database = database(&folder);
         for number in 0..30 {
@@ -283,7 +284,7 @@ mod tests {
             .unwrap();
             transaction.commit().unwrap();
         }
-        assert!(drop_old(&database, 1_000, 5).unwrap(), "more is left");
+        assert!(drop_old(&database, 1_000, 5).unwrap(), "more to delete");
         assert!(!drop_old(&database, 1_000, 50).unwrap());
         let left = |project: &str| -> (i64, String) {
             let sql = "SELECT count(*), min(session_id) FROM function_map WHERE project = ?1";

@@ -1,6 +1,8 @@
 //! Keeping the search index: which rows wait for it, putting their texts in, taking them out, and rebuilding it. How a text is
 //! cut into words is none of its business.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::search::{Document, KIND_SHIFT, Kind, PROJECT_SHIFT, Place, document};
@@ -9,10 +11,12 @@ use super::{StoreError, vectors};
 /// A row's text as it goes into the index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Text {
-    /// What the row is called: its title, concepts and files.
+    /// Its title, concepts and files.
     pub head: String,
-    /// What it says.
+    /// Its text.
     pub body: String,
+    /// Its surroundings: neighbours, prompt, date.
+    pub context: String,
 }
 
 /// Rows that wait for the index, at most `limit`: observations first, then summaries, then prompts.
@@ -34,35 +38,94 @@ pub fn newest_waiting(database: &Connection, kind: Kind, limit: u32) -> Result<V
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Whether rows wait that this connection may take up.
+/// True if rows wait that this connection may take up.
 pub fn may_take_up(database: &Connection) -> Result<bool, StoreError> {
     let only_reads: bool = database.pragma_query_value(None, "query_only", |row| row.get(0))?;
     Ok(!only_reads && database.is_autocommit() && !waiting(database, 1)?.is_empty())
 }
 
-/// How many rows wait for the index.
+/// Counts the rows that wait for the index.
 pub fn count_waiting(database: &Connection) -> Result<i64, StoreError> {
     Ok(database.query_row("SELECT count(*) FROM search_pending", [], |row| row.get(0))?)
 }
 
-/// Takes waiting rows up, in a transaction of the caller's. Returns how many.
+/// Takes waiting rows up, in a transaction of the caller's. `text_of` makes the indexed text of a row and of its surroundings.
+/// Returns the number of rows.
 pub fn take_up(
     transaction: &Connection,
     limit: u32,
-    text_of: impl Fn(&Document) -> Text,
+    text_of: impl Fn(&Document, &str) -> Text,
 ) -> Result<usize, StoreError> {
     let rows = waiting(transaction, limit)?;
+    let mut beside = BTreeSet::new();
     for (kind, id) in &rows {
         let item = kind.number() << KIND_SHIFT | id;
         take_out(transaction, item)?;
         if let Some(document) = document(transaction, *kind, *id)? {
             let place = Place::new(project_number(transaction, &document.project)?, *kind, *id);
-            put_in(transaction, place, &text_of(&document))?;
+            put_in(transaction, place, &text_of(&document, &surroundings(transaction, &document)?))?;
+            count(transaction, place, 1)?;
             note_stale(transaction, place)?;
         }
         transaction.prepare_cached("DELETE FROM search_pending WHERE item = ?1")?.execute([item])?;
+        if *kind == Kind::Observation {
+            beside.extend(beside_in_session(transaction, *id)?);
+        }
+    }
+    for id in beside.into_iter().filter(|id| !rows.contains(&(Kind::Observation, *id))) {
+        refresh(transaction, id, &text_of)?;
     }
     Ok(rows.len())
+}
+
+/// Neighbours before a row whose text belongs to its context, and those after it.
+const CONTEXT_BEFORE: u32 = 2;
+const CONTEXT_AFTER: u32 = 1;
+
+/// The beginnings of a row's neighbours in its session and of the prompt of its turn. Only observations have neighbours.
+fn surroundings(database: &Connection, document: &Document) -> Result<String, StoreError> {
+    if document.kind != Kind::Observation {
+        return Ok(String::new());
+    }
+    let sql = "SELECT coalesce(title, '') || ' ' || substr(coalesce(summary, ''), 1, 300) FROM
+                 (SELECT title, summary FROM observations WHERE session_id = ?1 AND id < ?2 AND deleted_at IS NULL ORDER BY id DESC LIMIT ?4)
+               UNION ALL SELECT coalesce(title, '') || ' ' || substr(coalesce(summary, ''), 1, 300) FROM
+                 (SELECT title, summary FROM observations WHERE session_id = ?1 AND id > ?2 AND deleted_at IS NULL ORDER BY id LIMIT ?5)
+               UNION ALL SELECT substr(prompt, 1, 300) FROM user_prompts WHERE session_id = ?1 AND prompt_number = ?3 AND is_raw = 0";
+    let mut statement = database.prepare_cached(sql)?;
+    let Document { session_id, id, prompt_number, .. } = document;
+    let texts = statement
+        .query_map(params![session_id, id, prompt_number, CONTEXT_BEFORE, CONTEXT_AFTER], |row| {
+            row.get::<_, String>(0)
+        })?;
+    Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n"))
+}
+
+/// The observations whose context an observation is part of, deleted or not.
+fn beside_in_session(database: &Connection, id: i64) -> Result<Vec<i64>, StoreError> {
+    let sql = "WITH this AS (SELECT session_id FROM observations WHERE id = ?1)
+               SELECT id FROM (SELECT id FROM observations WHERE session_id = (SELECT session_id FROM this) AND id < ?1
+                               AND deleted_at IS NULL ORDER BY id DESC LIMIT ?2)
+               UNION ALL SELECT id FROM (SELECT id FROM observations WHERE session_id = (SELECT session_id FROM this) AND id > ?1
+                               AND deleted_at IS NULL ORDER BY id LIMIT ?3)";
+    let mut statement = database.prepare_cached(sql)?;
+    let ids = statement.query_map(params![id, CONTEXT_AFTER, CONTEXT_BEFORE], |row| row.get(0))?;
+    Ok(ids.collect::<Result<_, _>>()?)
+}
+
+/// Indexes an observation again where it is, because its surroundings changed. Its vector stays.
+fn refresh(
+    transaction: &Connection,
+    id: i64,
+    text_of: &impl Fn(&Document, &str) -> Text,
+) -> Result<(), StoreError> {
+    let Some(document) = document(transaction, Kind::Observation, id)? else { return Ok(()) };
+    let place = Place::new(project_number(transaction, &document.project)?, Kind::Observation, id);
+    let sql = "DELETE FROM search_index WHERE rowid = ?1 AND EXISTS (SELECT 1 FROM search_index_docsize WHERE id = ?1)";
+    if transaction.prepare_cached(sql)?.execute([place.0])? > 0 {
+        put_in(transaction, place, &text_of(&document, &surroundings(transaction, &document)?))?;
+    }
+    Ok(())
 }
 
 /// Takes the rows out that are gone, down to the last of their words: the index otherwise drops those when it next tidies up.
@@ -95,9 +158,9 @@ fn take_out(transaction: &Connection, item: i64) -> Result<(), StoreError> {
 }
 
 fn put_in(transaction: &Connection, place: Place, text: &Text) -> Result<(), StoreError> {
-    let sql = "INSERT INTO search_index (rowid, head, body) VALUES (?1, ?2, ?3)";
-    transaction.prepare_cached(sql)?.execute(params![place.0, text.head, text.body])?;
-    count(transaction, place, 1)
+    let sql = "INSERT INTO search_index (rowid, head, body, context) VALUES (?1, ?2, ?3, ?4)";
+    transaction.prepare_cached(sql)?.execute(params![place.0, text.head, text.body, text.context])?;
+    Ok(())
 }
 
 fn count(transaction: &Connection, place: Place, rows: i64) -> Result<(), StoreError> {
@@ -129,7 +192,7 @@ fn project_number(transaction: &Connection, project: &str) -> Result<i64, StoreE
     Ok(transaction.last_insert_rowid())
 }
 
-/// How far something has come.
+/// The last id that a task has reached.
 pub fn progress(database: &Connection, what: &str) -> Result<Option<i64>, StoreError> {
     let sql = "SELECT id FROM search_progress WHERE what = ?1";
     Ok(database.prepare_cached(sql)?.query_row([what], |row| row.get(0)).optional()?)
@@ -193,7 +256,7 @@ pub fn merge_some(database: &Connection) -> Result<bool, StoreError> {
     Ok(database.total_changes() - before > 1)
 }
 
-/// How the index and the tables differ.
+/// The differences between the index and the tables.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Differences {
     /// Rows that are not found.
@@ -202,11 +265,11 @@ pub struct Differences {
     pub surplus: i64,
 }
 
-/// Compares the index with the tables, row by row; what waits for it is no difference.
+/// Compares the index with the tables, row by row; waiting rows are no difference.
 pub fn differences(database: &Connection) -> Result<Differences, StoreError> {
     let items = "SELECT id AS item, project FROM observations WHERE deleted_at IS NULL
                  UNION ALL SELECT 1 << 42 | id, project FROM session_summaries
-                 UNION ALL SELECT 2 << 42 | p.id, s.project FROM user_prompts p JOIN sessions s ON s.id = p.session_id";
+                 UNION ALL SELECT 2 << 42 | p.id, s.project FROM user_prompts p JOIN sessions s ON s.id = p.session_id WHERE p.is_raw = 0";
     let missing = format!(
         "SELECT count(*) FROM ({items}) r WHERE item NOT IN (SELECT item FROM search_pending)
          AND NOT EXISTS (SELECT 1 FROM search_projects p JOIN search_index_docsize d

@@ -1,7 +1,7 @@
-//! Learnings: what is known of a project, how sure it is, and where it came from.
+//! Learnings: facts about a project, with their confidence and evidence.
 //!
-//! One is active, or another took its place, or the user wants it forgotten; the last is kept so that it does not come
-//! back. What was written last about it is its evidence.
+//! A learning is active, superseded by another, or forgotten by the user; forgotten ones stay
+//! stored so that they are not learned again. The latest text about a learning is its evidence.
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
@@ -19,7 +19,7 @@ pub struct Learning {
     pub project: Option<String>,
     pub category: Category,
     pub content: String,
-    /// As it was when it was last seen.
+    /// Confidence when it was last seen.
     pub confidence: f64,
     pub times_seen: i64,
     pub is_active: bool,
@@ -29,9 +29,9 @@ pub struct Learning {
     pub updated_at: Millis,
 }
 
-/// Whether a learning counts.
+/// The state of a learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum Standing {
     Active,
     Superseded,
@@ -39,7 +39,7 @@ pub enum Standing {
 }
 
 impl Learning {
-    /// Whether it counts, and if not, why.
+    /// Returns whether it is active, superseded or forgotten.
     pub fn standing(&self) -> Standing {
         match (self.is_active, self.superseded_by) {
             (true, _) => Standing::Active,
@@ -48,7 +48,7 @@ impl Learning {
         }
     }
 
-    /// How sure it is by now.
+    /// Returns the confidence at a given time.
     pub fn confidence_at(&self, now: Millis) -> f64 {
         confidence_left(self.confidence, self.updated_at, now)
     }
@@ -75,10 +75,10 @@ impl Learning {
 const COLUMNS: &str = "id, uid, project, category, content, confidence, times_seen, is_active, superseded_by,
                        source_observation_id, created_at, updated_at";
 
-/// More than this is not compared with what is new.
+/// Maximum number of stored learnings that a new one is compared with.
 const MOST_KNOWN: u32 = 2_000;
 
-/// All that is known of a project and of everywhere, also what no longer counts, newest first.
+/// Returns all learnings of a project and the global ones, including inactive ones, newest first.
 pub fn known(database: &Connection, project: &str) -> Result<Vec<Learning>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM learnings WHERE project = ?1 OR project IS NULL ORDER BY id DESC LIMIT {MOST_KNOWN}"
@@ -88,42 +88,42 @@ pub fn known(database: &Connection, project: &str) -> Result<Vec<Learning>, Stor
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// One learning.
+/// Returns one learning.
 pub fn get(database: &Connection, id: i64) -> Result<Option<Learning>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM learnings WHERE id = ?1");
     Ok(database.prepare_cached(&sql)?.query_row([id], Learning::read).optional()?)
 }
 
-/// What is to become of a draft.
+/// The decision about a draft.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// What was learnt.
+    /// The new learning.
     pub draft: LearningDraft,
-    /// The learning that says the same already.
+    /// An existing learning with the same content.
     pub seen: Option<i64>,
-    /// The learnings whose place it takes.
+    /// Existing learnings that it supersedes.
     pub supersedes: Vec<i64>,
 }
 
-/// Where something was learnt.
+/// The session and project in which something was learned.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Occasion<'a> {
-    /// In which session; none if the user wrote it down.
+    /// The session; `None` if the user added it.
     pub session: Option<&'a SessionId>,
-    /// In which project.
+    /// The project.
     pub project: &'a str,
-    /// What shows it.
+    /// The observation that supports it.
     pub evidence: Option<i64>,
-    /// The present.
+    /// The current time.
     pub now: Millis,
 }
 
-/// No number of sightings makes sure what nobody wrote down.
+/// Maximum confidence of a learning that the user did not write, however often it is seen.
 const MOST_CONFIDENCE: f64 = 0.95;
-/// The part of what is missing that a sighting adds.
+/// Share of the missing confidence that each sighting adds.
 const RISE: f64 = 0.25;
 
-/// Takes a step, in the transaction of what it came from.
+/// Stores a decision, in the transaction of its source.
 pub(super) fn take(
     transaction: &Transaction<'_>,
     step: &Step,
@@ -131,7 +131,7 @@ pub(super) fn take(
 ) -> Result<i64, StoreError> {
     let seen = step.seen.map(|id| get(transaction, id)).transpose()?.flatten();
     let id = match seen {
-        // It was forgotten a moment ago.
+        // It was forgotten in the meantime.
         Some(learning) if learning.standing() == Standing::Forgotten && occasion.session.is_some() => {
             return Ok(learning.id);
         }
@@ -149,7 +149,27 @@ pub(super) fn take(
     Ok(id)
 }
 
-/// Seen again. Within one session it is the same sighting.
+/// Returns the confidence after more sightings.
+fn risen(confidence: f64, sightings: i64) -> f64 {
+    (0..sightings).fold(confidence, |risen, _| risen + (MOST_CONFIDENCE - risen).max(0.0) * RISE)
+}
+
+/// Credits a new learning with the sessions that had it before; `further` of them raise its
+/// confidence.
+pub(super) fn credit(
+    transaction: &Transaction<'_>,
+    id: i64,
+    sessions: i64,
+    further: i64,
+) -> Result<(), StoreError> {
+    let Some(learning) = get(transaction, id)? else { return Ok(()) };
+    let sql = "UPDATE learnings SET times_seen = ?2, confidence = ?3 WHERE id = ?1";
+    let row = params![id, sessions.max(1), risen(learning.confidence, further)];
+    transaction.prepare_cached(sql)?.execute(row)?;
+    Ok(())
+}
+
+/// Records a sighting. Several within one session count once.
 fn see(
     transaction: &Transaction<'_>,
     learning: &Learning,
@@ -162,18 +182,17 @@ fn see(
         .query_row([learning.source_observation_id], |row| row.get(0))
         .optional()?;
     let is_repetition = occasion.session.is_some_and(|session| last.as_deref() == Some(session.as_str()));
-    let left = learning.confidence_at(occasion.now);
-    let (seen, risen) = if is_repetition {
+    let (seen, confidence) = if is_repetition {
         (0, learning.confidence)
     } else {
-        (1, left + (MOST_CONFIDENCE - left).max(0.0) * RISE)
+        (1, risen(learning.confidence_at(occasion.now), 1))
     };
     let sql = "UPDATE learnings SET times_seen = times_seen + ?2, confidence = ?3, is_active = 1, superseded_by = NULL,
-                      source_observation_id = coalesce(?4, source_observation_id), updated_at = ?5 WHERE id = ?1";
+                      source_observation_id = coalesce(?4, source_observation_id), updated_at = max(updated_at, ?5) WHERE id = ?1";
     transaction.prepare_cached(sql)?.execute(params![
         learning.id,
         seen,
-        risen.max(step.draft.confidence).min(1.0),
+        confidence.max(step.draft.confidence).min(1.0),
         occasion.evidence,
         occasion.now,
     ])?;
@@ -186,7 +205,7 @@ fn insert(
     occasion: Occasion<'_>,
 ) -> Result<i64, StoreError> {
     let project = (!draft.everywhere).then_some(occasion.project);
-    // Another session may have learnt it at the same moment.
+    // Another session may have learned it at the same time.
     let sql = "SELECT id FROM learnings WHERE project IS ?1 AND content = ?2 AND is_active = 1";
     let twin = transaction.prepare_cached(sql)?.query_row(params![project, draft.content], |row| row.get(0));
     if let Some(id) = twin.optional()? {
@@ -206,14 +225,14 @@ fn insert(
     Ok(transaction.last_insert_rowid())
 }
 
-/// The latest observation that was made of one of these events.
+/// Returns the latest observation made of one of these events.
 pub(super) fn evidence(database: &Connection, events: &[i64]) -> Result<Option<i64>, StoreError> {
     let sql = "SELECT max(o.id) FROM observation_sources s JOIN observations o ON o.id = s.observation_id
                WHERE o.deleted_at IS NULL AND s.queue_id IN (SELECT value FROM json_each(?1))";
     Ok(database.prepare_cached(sql)?.query_row([json_ids(events)], |row| row.get(0))?)
 }
 
-/// Stores what the user wrote down. Also what was forgotten: who writes it wants it back.
+/// Stores a learning that the user wrote, even if it was forgotten: writing it again revokes that.
 pub fn add(
     database: &mut Connection,
     step: &Step,
@@ -227,20 +246,21 @@ pub fn add(
     Ok(learning)
 }
 
-/// Forgets a learning, for good. False if there is none of that id that counts.
+/// Forgets a learning permanently. False if there is no active learning with that id.
 pub fn forget(database: &Connection, id: i64, now: Millis) -> Result<bool, StoreError> {
     let sql = "UPDATE learnings SET is_active = 0, superseded_by = NULL, updated_at = ?2
                WHERE id = ?1 AND (is_active = 1 OR superseded_by IS NOT NULL)";
     Ok(database.prepare_cached(sql)?.execute([id, now])? > 0)
 }
 
-/// Drops what was never sure enough to be told and was not seen again for so long that nothing is left of it.
-pub fn drop_faded(database: &Connection, now: Millis, told_from: f64) -> Result<(), StoreError> {
+/// Deletes learnings that were never confident enough to be shown and have not been seen for so
+/// long that their confidence has decayed to nothing.
+pub fn drop_faded(database: &Connection, now: Millis, shown_from: f64) -> Result<(), StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM learnings WHERE is_active = 1 AND confidence < ?1");
     let mut statement = database.prepare_cached(&sql)?;
-    let weak = statement.query_map([told_from], Learning::read)?.collect::<Result<Vec<_>, _>>()?;
+    let weak = statement.query_map([shown_from], Learning::read)?.collect::<Result<Vec<_>, _>>()?;
     for learning in weak.into_iter().filter(|learning| learning.confidence_at(now) <= 0.0) {
-        // What took another's place stays: without it, the other would look forgotten.
+        // A learning that superseded another stays: without it, the other would look forgotten.
         let sql = "DELETE FROM learnings WHERE id = ?1
                    AND NOT EXISTS (SELECT 1 FROM learnings o WHERE o.superseded_by = ?1)";
         database.prepare_cached(sql)?.execute([learning.id])?;

@@ -1,79 +1,98 @@
-//! Observations and summaries: stored together with the end of the events that they came from.
+//! Observations and summaries, stored in one transaction with the end of their events.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::learnings::{self, Occasion, Step};
 use super::log::{self, LogEntry, log};
 use super::queue::{self, ClaimId, Ending};
+use super::sightings::{self, Sighting};
+use super::traces::{self, EditTrace, Repair};
 use super::{StoreError, function_map, listed};
-use crate::model::{FunctionChange, Millis, ObservationDraft, ObservationType, SessionId, SummaryDraft};
+use crate::model::{
+    Digest, FunctionChange, Millis, ObservationDraft, ObservationType, SessionId, SummaryDraft, TurnLine,
+};
 
-/// Who made something, and what it took.
+/// The origin of a memory, and its cost.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Origin {
     /// local, anthropic, openai, claude-cli.
     pub provider: String,
-    /// The model, where there was one.
+    /// The model, if one was used.
     pub model: Option<String>,
-    /// The version of the prompt, or of the rules.
+    /// The version of the prompt or of the rules.
     pub prompt_version: String,
-    /// Tokens that went in.
+    /// Input tokens.
     pub tokens_in: i64,
-    /// Tokens that came out.
+    /// Output tokens.
     pub tokens_out: i64,
 }
 
-/// An observation that is to be stored.
+/// An observation to be stored.
 #[derive(Debug, Clone, Default)]
 pub struct NewObservation {
-    /// What it says.
+    /// The content.
     pub draft: ObservationDraft,
-    /// The rows that it came from.
+    /// The queue rows that it was made of.
     pub sources: Vec<i64>,
-    /// How large they were.
+    /// The size of those rows in bytes.
     pub raw_bytes: i64,
-    /// The kind of subagent that did it, if one did all of it.
+    /// The type of subagent, if one did all of the work.
     pub agent_type: Option<String>,
 }
 
-/// The end of some work: everything that becomes true at once.
+/// The results of a job, stored in one transaction.
 #[derive(Debug, Clone, Default)]
 pub struct Settlement {
-    /// Whose work it was.
+    /// The session.
     pub session: SessionId,
-    /// What its rows are held by.
+    /// The claim on the rows.
     pub claim: ClaimId,
-    /// The prompt that it belongs to.
+    /// The number of the prompt that began the turn.
     pub prompt_number: Option<i64>,
-    /// How each row ended.
+    /// The ending of each row.
     pub endings: Vec<(i64, Ending)>,
-    /// What came of it.
+    /// The notes of the turn.
     pub observations: Vec<NewObservation>,
-    /// What the events did to functions and types.
+    /// True if the notes cover the whole turn and replace all of its existing notes, including
+    /// those of a model.
+    pub is_whole_turn: bool,
+    /// Facts to add to the notes that a model made of this turn earlier.
+    pub later_facts: Vec<String>,
+    /// Changes to functions and types.
     pub functions: Vec<FunctionChange>,
+    /// Lines that the events removed and added.
+    pub edits: Vec<EditTrace>,
+    /// Failures that the turn repaired.
+    pub repairs: Vec<Repair>,
     /// The turn's summary.
     pub summary: Option<SummaryDraft>,
-    /// What the turn taught.
+    /// Learnings from the turn.
     pub learnings: Vec<Step>,
-    /// The turn's events, whose observations show what it taught.
+    /// Commands and repairs that become learnings when other sessions have them, too.
+    pub sightings: Vec<Sighting>,
+    /// The turn's events; their observations are the evidence of its learnings.
     pub turn_events: Vec<i64>,
-    /// Who made it.
+    /// The origin of the results.
     pub origin: Origin,
-    /// What is to be logged about it.
+    /// Entries for the event log.
     pub log: Vec<LogEntry>,
-    /// What the user is to be told, once a day.
+    /// A message for the user, at most once a day.
     pub notice: Option<String>,
-    /// The present.
+    /// The present, at which the rows end.
     pub now: Millis,
+    /// The time of the turn, which its memory bears.
+    pub at: Millis,
 }
 
-/// Stores the settlement as a whole, or nothing of it if the rows are no longer the caller's; what is left of the claim
-/// is then given back. True if it was stored.
+/// Stores the whole settlement, or nothing if the caller no longer holds the rows; the rest of the
+/// claim is then released. True if it was stored.
 ///
-/// `index` brings what was written into the search index, in the same transaction.
+/// `digest` builds the session's digest from its turns, and `index` adds the new rows to the search
+/// index, both in the same transaction.
 pub fn settle(
     database: &mut Connection,
     settlement: &Settlement,
+    digest: fn(&[TurnLine]) -> Digest,
     index: impl FnOnce(&Connection) -> Result<(), StoreError>,
 ) -> Result<bool, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -83,21 +102,37 @@ pub fn settle(
         return Ok(false);
     }
     let place = Place::of(&transaction, &settlement.session)?;
-    for observation in &settlement.observations {
-        insert_observation(&transaction, settlement, &place, observation)?;
-    }
+    store_notes(&transaction, settlement, &place)?;
     function_map::note(
         &transaction,
         &settlement.session,
         &place.project,
         &settlement.functions,
+        settlement.at,
+    )?;
+    traces::note(
+        &transaction,
+        &settlement.session,
+        &place.project,
+        settlement.prompt_number,
+        (&settlement.edits, &settlement.repairs),
         settlement.now,
     )?;
     if let Some(summary) = &settlement.summary {
-        insert_summary(&transaction, settlement, &place, summary)?;
+        store_summary(&transaction, settlement, &place, summary)?;
+        store_digest(&transaction, &settlement.session, digest)?;
     }
     for step in &settlement.learnings {
         learn(&transaction, settlement, &place, step)?;
+    }
+    if !settlement.sightings.is_empty() {
+        let occasion = Occasion {
+            session: Some(&settlement.session),
+            project: &place.project,
+            evidence: learnings::evidence(&transaction, &settlement.turn_events)?,
+            now: settlement.at,
+        };
+        sightings::note(&transaction, &settlement.sightings, occasion)?;
     }
     let Origin { tokens_in, tokens_out, .. } = settlement.origin;
     if tokens_in + tokens_out > 0 {
@@ -120,7 +155,7 @@ pub fn settle(
     Ok(true)
 }
 
-/// What an observation takes over from its session.
+/// Columns that an observation takes from its session.
 struct Place {
     project: String,
     branch: Option<String>,
@@ -134,8 +169,9 @@ impl Place {
     }
 }
 
-/// Stores what the turn taught, with what shows it: the observation of its events, or of the turn. Where there is none,
-/// because words were all there was, what was said is observed.
+/// Stores the learnings of a turn with their evidence: the observation of their events, or of the
+/// turn. If there is none, because the turn was conversation only, an observation of the statement
+/// is stored.
 fn learn(
     transaction: &Transaction<'_>,
     settlement: &Settlement,
@@ -152,11 +188,13 @@ fn learn(
             let draft = ObservationDraft {
                 kind: ObservationType::Decision,
                 title: Some(step.draft.content.clone()),
+                summary: Some(step.draft.content.clone()),
                 ..ObservationDraft::default()
             };
             let observation = NewObservation { draft, ..NewObservation::default() };
-            // The summary has what it cost.
-            let origin = Origin { tokens_in: 0, tokens_out: 0, ..settlement.origin.clone() };
+            // The summary carries the cost.
+            let prompt_version = EVIDENCE.to_owned();
+            let origin = Origin { tokens_in: 0, tokens_out: 0, prompt_version, ..settlement.origin.clone() };
             insert_observation(
                 transaction,
                 &Settlement { origin, ..settlement.clone() },
@@ -169,9 +207,75 @@ fn learn(
         session: Some(&settlement.session),
         project: &place.project,
         evidence: Some(evidence),
-        now: settlement.now,
+        now: settlement.at,
     };
     learnings::take(transaction, step, occasion)?;
+    Ok(())
+}
+
+/// Replaces the earlier notes of a turn and reuses their ids. Rules do not replace a model's notes;
+/// they only add later facts.
+fn store_notes(
+    transaction: &Transaction<'_>,
+    settlement: &Settlement,
+    place: &Place,
+) -> Result<(), StoreError> {
+    let (by_rules, by_model) = notes_of_turn(transaction, settlement)?;
+    let is_by_rules = settlement.origin.provider == LOCAL;
+    if is_by_rules && let Some(note) = by_model.first() {
+        return add_facts(transaction, *note, &settlement.later_facts);
+    }
+    let replaced = if settlement.is_whole_turn { by_model } else { Vec::new() };
+    let mut old = by_rules.into_iter().chain(replaced);
+    for observation in &settlement.observations {
+        match old.next() {
+            Some(id) => update_observation(transaction, settlement, id, observation)?,
+            None => insert_observation(transaction, settlement, place, observation).map(drop)?,
+        }
+    }
+    if !settlement.observations.is_empty() {
+        let sql = "UPDATE observations SET deleted_at = ?2 WHERE id = ?1";
+        old.try_for_each(|id| {
+            transaction.prepare_cached(sql)?.execute(params![id, settlement.now]).map(drop)
+        })?;
+    }
+    Ok(())
+}
+
+/// The provider name of the rules, which use no model.
+const LOCAL: &str = "local";
+/// `prompt_version` of an observation that is only evidence of a learning.
+const EVIDENCE: &str = "learning";
+
+/// Returns the ids of the turn's notes: those made by rules, and those made by a model.
+fn notes_of_turn(
+    transaction: &Transaction<'_>,
+    settlement: &Settlement,
+) -> Result<(Vec<i64>, Vec<i64>), StoreError> {
+    let sql = "SELECT id, provider = ?3 FROM observations
+               WHERE session_id = ?1 AND prompt_number = ?2 AND prompt_version <> ?4 AND deleted_at IS NULL ORDER BY id";
+    let mut statement = transaction.prepare_cached(sql)?;
+    let turn = params![settlement.session.as_str(), settlement.prompt_number, LOCAL, EVIDENCE];
+    let rows = statement.query_map(turn, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?)))?;
+    let (by_rules, by_model): (Vec<_>, Vec<_>) =
+        rows.collect::<Result<Vec<_>, _>>()?.into_iter().partition(|(_, is_by_rules)| *is_by_rules);
+    let ids = |notes: Vec<(i64, bool)>| notes.into_iter().map(|(id, _)| id).collect();
+    Ok((ids(by_rules), ids(by_model)))
+}
+
+fn add_facts(transaction: &Transaction<'_>, id: i64, facts: &[String]) -> Result<(), StoreError> {
+    let sql = "SELECT facts FROM observations WHERE id = ?1";
+    let mut known: Vec<String> = transaction.prepare_cached(sql)?.query_row([id], |row| listed(row, 0))?;
+    let before = known.len();
+    for fact in facts {
+        if !known.contains(fact) {
+            known.push(fact.clone());
+        }
+    }
+    if known.len() > before {
+        let sql = "UPDATE observations SET facts = ?2 WHERE id = ?1";
+        transaction.prepare_cached(sql)?.execute(params![id, json_list(&known)])?;
+    }
     Ok(())
 }
 
@@ -181,19 +285,36 @@ fn insert_observation(
     place: &Place,
     observation: &NewObservation,
 ) -> Result<i64, StoreError> {
-    let sql = "INSERT INTO observations (uid, session_id, project, prompt_number, type, title, summary, detail, facts,
-                 concepts, files_read, files_modified, functions_changed, provider, model, prompt_version, tokens_in,
-                 tokens_out, raw_bytes, agent_type, branch, created_at)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)";
-    let draft = &observation.draft;
-    let origin = &settlement.origin;
-    // The call's tokens are shared out, so that a sum over observations is what was spent.
-    let shares = i64::try_from(settlement.observations.len()).unwrap_or(1).max(1);
+    let sql = "INSERT INTO observations (uid, session_id, project, prompt_number, branch, created_at)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     transaction.prepare_cached(sql)?.execute(params![
         new_uid(),
         settlement.session.as_str(),
         place.project,
         settlement.prompt_number,
+        place.branch,
+        settlement.at,
+    ])?;
+    let id = transaction.last_insert_rowid();
+    update_observation(transaction, settlement, id, observation)?;
+    Ok(id)
+}
+
+fn update_observation(
+    transaction: &Transaction<'_>,
+    settlement: &Settlement,
+    id: i64,
+    observation: &NewObservation,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE observations SET type = ?2, title = ?3, summary = ?4, detail = ?5, facts = ?6, concepts = ?7,
+                 files_read = ?8, files_modified = ?9, functions_changed = ?10, provider = ?11, model = ?12,
+                 prompt_version = ?13, tokens_in = ?14, tokens_out = ?15, raw_bytes = ?16, agent_type = ?17 WHERE id = ?1";
+    let draft = &observation.draft;
+    let origin = &settlement.origin;
+    // The call's tokens are divided among the observations, so that their sum is the real total.
+    let shares = i64::try_from(settlement.observations.len()).unwrap_or(1).max(1);
+    transaction.prepare_cached(sql)?.execute(params![
+        id,
         draft.kind.as_str(),
         draft.title,
         draft.summary,
@@ -210,34 +331,46 @@ fn insert_observation(
         origin.tokens_out / shares,
         observation.raw_bytes,
         observation.agent_type,
-        place.branch,
-        settlement.now,
     ])?;
-    let id = transaction.last_insert_rowid();
+    // A rewritten note is about the events that it was made of now: another note may have taken over the rest.
+    transaction.prepare_cached("DELETE FROM observation_sources WHERE observation_id = ?1")?.execute([id])?;
     let sql = "INSERT OR IGNORE INTO observation_sources (observation_id, queue_id) VALUES (?1, ?2)";
     let mut statement = transaction.prepare_cached(sql)?;
     for source in &observation.sources {
         statement.execute([id, *source])?;
     }
-    Ok(id)
+    Ok(())
 }
 
-fn insert_summary(
+/// Stores the turn's summary and replaces an earlier one. Rules do not replace a model's summary.
+fn store_summary(
     transaction: &Transaction<'_>,
     settlement: &Settlement,
     place: &Place,
     summary: &SummaryDraft,
 ) -> Result<(), StoreError> {
-    let sql = "INSERT INTO session_summaries (uid, session_id, project, prompt_number, summary, request, investigated,
-                 learned, completed, next_steps, notes, files_read, files_edited, key_decisions, provider, model,
-                 prompt_version, tokens_in, tokens_out, created_at)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)";
     let origin = &settlement.origin;
+    let sql = "SELECT id, provider IS ?3 FROM session_summaries WHERE session_id = ?1 AND prompt_number = ?2
+               ORDER BY id DESC LIMIT 1";
+    let turn = params![settlement.session.as_str(), settlement.prompt_number, LOCAL];
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?));
+    let id = match transaction.prepare_cached(sql)?.query_row(turn, read).optional()? {
+        Some((_, false)) if origin.provider == LOCAL => return Ok(()),
+        Some((id, _)) => id,
+        None => {
+            let sql = "INSERT INTO session_summaries (uid, session_id, project, prompt_number, created_at)
+                       VALUES (?1, ?2, ?3, ?4, ?5)";
+            let (session, number) = (settlement.session.as_str(), settlement.prompt_number);
+            let row = params![new_uid(), session, place.project, number, settlement.at];
+            transaction.prepare_cached(sql)?.execute(row)?;
+            transaction.last_insert_rowid()
+        }
+    };
+    let sql = "UPDATE session_summaries SET summary = ?2, request = ?3, investigated = ?4, learned = ?5, completed = ?6,
+                 next_steps = ?7, notes = ?8, files_read = ?9, files_edited = ?10, key_decisions = ?11, provider = ?12,
+                 model = ?13, prompt_version = ?14, tokens_in = ?15, tokens_out = ?16 WHERE id = ?1";
     transaction.prepare_cached(sql)?.execute(params![
-        new_uid(),
-        settlement.session.as_str(),
-        place.project,
-        settlement.prompt_number,
+        id,
         summary.summary,
         summary.request,
         summary.investigated,
@@ -253,22 +386,54 @@ fn insert_summary(
         origin.prompt_version,
         origin.tokens_in,
         origin.tokens_out,
-        settlement.now,
     ])?;
     Ok(())
 }
 
-/// Ids that sort by time, so that exports and imports keep the order.
+/// Maximum turns that a digest is made of; the title comes from the first ones.
+const MOST_TURNS: u32 = 500;
+
+/// Rebuilds the session's digest from its current summaries.
+pub(super) fn store_digest(
+    transaction: &Transaction<'_>,
+    session: &SessionId,
+    digest: fn(&[TurnLine]) -> Digest,
+) -> Result<(), StoreError> {
+    let sql = "SELECT request, completed, learned, next_steps, notes FROM session_summaries
+               WHERE session_id = ?1 ORDER BY prompt_number, id LIMIT ?2";
+    let mut statement = transaction.prepare_cached(sql)?;
+    let rows = statement.query_map(params![session.as_str(), MOST_TURNS], |row| {
+        Ok(TurnLine {
+            request: row.get(0)?,
+            completed: row.get(1)?,
+            learned: row.get(2)?,
+            next_steps: row.get(3)?,
+            notes: row.get(4)?,
+        })
+    })?;
+    let turns = rows.collect::<Result<Vec<_>, _>>()?;
+    let Digest { title, outcome, open_items } = digest(&turns);
+    // The client's own title of a session that was read from its history.
+    let sql = "SELECT title FROM backfill_files WHERE session_id = ?1 AND title IS NOT NULL LIMIT 1";
+    let own = transaction.prepare_cached(sql)?.query_row([session.as_str()], |row| row.get(0)).optional()?;
+    let title = own.or(title);
+    let sql = "UPDATE sessions SET title = ?2, outcome = ?3, open_items = ?4 WHERE id = ?1";
+    let row = params![session.as_str(), title, outcome, json_list(&open_items)];
+    transaction.prepare_cached(sql)?.execute(row)?;
+    Ok(())
+}
+
+/// Returns an id that sorts by time, so that exports and imports keep the order.
 pub fn new_uid() -> String {
     uuid::Uuid::now_v7().to_string()
 }
 
-/// A list as JSON; nothing for an empty one.
+/// Encodes a list as JSON; `None` for an empty list.
 pub(super) fn json_list(list: &[String]) -> Option<String> {
     if list.is_empty() { None } else { serde_json::to_string(list).ok() }
 }
 
-/// The titles of a session's latest observations, oldest first: what was already told.
+/// Returns the titles of a session's latest observations, oldest first.
 pub fn recent_titles(
     database: &Connection,
     session: &SessionId,
@@ -281,18 +446,7 @@ pub fn recent_titles(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Title and summary of what was made of these events.
-pub fn observed_from(database: &Connection, events: &[i64]) -> Result<Vec<(String, String)>, StoreError> {
-    let sql = "SELECT coalesce(title, ''), coalesce(summary, '') FROM observations
-               WHERE deleted_at IS NULL AND id IN (SELECT observation_id FROM observation_sources
-                                                   WHERE queue_id IN (SELECT value FROM json_each(?1)))
-               ORDER BY id";
-    let mut statement = database.prepare_cached(sql)?;
-    let rows = statement.query_map([queue::json_ids(events)], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
-/// A session's latest summary in words, with the tokens that it took.
+/// Returns the text of a session's latest summary, and its tokens.
 pub fn latest_summary(
     database: &Connection,
     session: &SessionId,
@@ -304,13 +458,13 @@ pub fn latest_summary(
     Ok(database.prepare_cached(sql)?.query_row([session.as_str()], read).optional()?)
 }
 
-/// How many observations were made since then.
+/// Counts the observations made since a given time.
 pub fn observations_since(database: &Connection, since: Millis) -> Result<i64, StoreError> {
     let sql = "SELECT count(*) FROM observations WHERE created_at >= ?1 AND deleted_at IS NULL";
     Ok(database.prepare_cached(sql)?.query_row([since], |row| row.get(0))?)
 }
 
-/// An observation in full, as the third step of recall shows it.
+/// An observation with all fields, as the third step of recall shows it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[allow(missing_docs, reason = "the columns' own names")]
 pub struct ObservationRow {
@@ -361,7 +515,7 @@ impl ObservationRow {
     }
 }
 
-/// Observations by id, in the order asked for; those that are not there, or deleted, are left out.
+/// Returns observations by id, in the requested order; missing and deleted ones are left out.
 pub fn observations_by_id(database: &Connection, ids: &[i64]) -> Result<Vec<ObservationRow>, StoreError> {
     let sql = "SELECT id, uid, session_id, project, prompt_number, type, title, summary, detail, facts, concepts, files_read,
                       files_modified, functions_changed, provider, model, branch, created_at

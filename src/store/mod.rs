@@ -1,7 +1,10 @@
-//! The database: the only place with SQL.
+//! The database: the only module with SQL.
 //!
-//! One file, WAL, one transaction for everything that belongs together. Knows nothing of HTTP, models or prompts.
+//! One file in WAL mode; everything that belongs together is one transaction. Does not depend on
+//! HTTP, models or prompts.
 
+#[cfg(feature = "service")]
+pub mod backfill;
 #[cfg(feature = "service")]
 pub mod backup;
 mod capture;
@@ -28,6 +31,9 @@ pub mod overview;
 mod pool;
 #[cfg(feature = "service")]
 pub mod predecessor;
+pub mod projects;
+#[cfg(feature = "service")]
+pub mod prompts;
 #[cfg(feature = "service")]
 pub mod queue;
 #[cfg(feature = "service")]
@@ -42,12 +48,18 @@ pub mod rows;
 mod salvage;
 mod schema;
 #[cfg(feature = "service")]
+mod scrub;
+#[cfg(feature = "service")]
 pub mod search;
 pub mod sessions;
+#[cfg(feature = "service")]
+pub mod sightings;
 #[cfg(feature = "service")]
 pub mod statistics;
 #[cfg(feature = "service")]
 pub mod tables;
+#[cfg(feature = "service")]
+pub mod traces;
 #[cfg(feature = "service")]
 pub mod upkeep;
 #[cfg(feature = "service")]
@@ -62,68 +74,75 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
 #[cfg(feature = "service")]
 pub use capture::record_all;
-pub use capture::{Recorded, note_ignored_setting, record, take_notice};
+pub use capture::{
+    Recorded, count_observations, ends_nothing, note_ignored_setting, oldest_waiting, record, show_once,
+    take_notice,
+};
 #[cfg(feature = "service")]
-pub use pool::{Readers, be_patient, open_for_worker, open_reader, open_readers};
+pub use pool::{Readers, open_for_worker, open_reader, open_readers, set_busy_timeout};
 pub use schema::{CURRENT as SCHEMA_VERSION, Version};
-pub use sessions::{RecentSession, recent_sessions};
 
 use crate::paths::{Home, HomeError};
 
-/// Why the database did not do what it was asked.
+/// An error of the database.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Somebody else holds the lock for longer than we may wait.
+    /// Another process held the lock for longer than the busy timeout.
     #[error("the database is busy")]
     Busy,
-    /// It is not a database, or damaged.
+    /// The file is not a database, or it is damaged.
     #[error("the database is damaged: {0}")]
     Corrupt(rusqlite::Error),
     /// A check of the whole file found this.
     #[error("the database is damaged: {0}")]
     Damaged(String),
-    /// It was damaged, and is being replaced.
+    /// The database was damaged and is being replaced.
     #[error("the database was damaged and is being recovered")]
     Recovering,
-    /// A newer version of claude-mem made it.
+    /// A newer version of claude-mem created it.
     #[error(
-        "the database was made by a newer claude-mem (schema {found}, this one knows {known}): upgrade claude-mem"
+        "a newer claude-mem created the database (schema {found}, this one supports {known}): upgrade claude-mem"
     )]
     Newer {
-        /// Its version.
+        /// Its schema version.
         found: i64,
-        /// Ours.
+        /// Our schema version.
         known: i64,
     },
-    /// It needs a migration, which is the worker's to do.
-    #[error("the database has the older schema {0}: the worker brings it up to date when it starts")]
+    /// The database needs a migration, which only the worker does.
+    #[error("the database has the older schema {0}: start the worker, which migrates it")]
     Older(i64),
-    /// Another program's database lies at our place.
+    /// The file at our path belongs to another program.
     #[error("the database belongs to another program")]
     Foreign,
-    /// There is none yet, and none is to be made.
+    /// There is no database, and the caller must not create one.
     #[error("there is no database yet")]
     Missing,
-    /// The file that was opened is no longer the one at its place.
+    /// The opened file is no longer the one at its path.
     #[error("the database file was removed or replaced")]
     Replaced,
     /// The disk is full.
     #[error("the disk is full")]
     Full,
-    /// This very thing cannot be stored, or read: trying again will not help, and other things are not concerned.
-    #[error("the database does not take this: {0}")]
+    /// Deferrable work would take the disk space that new events need.
+    #[cfg(feature = "service")]
+    #[error(transparent)]
+    NoRoom(#[from] crate::disk::NoRoom),
+    /// This row or value cannot be stored or read: a retry does not help, and other rows are not
+    /// affected.
+    #[error("the database rejected this: {0}")]
     Refused(rusqlite::Error),
-    /// The thread that does the work is gone, or died of this piece of it.
-    #[error("the database's thread gave no answer")]
+    /// The database thread has ended, or panicked on this request.
+    #[error("the database thread did not respond")]
     Gone,
     /// The data directory cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// The file system said no.
-    #[error("cannot write beside the database: {0}")]
+    /// A file system error.
+    #[error("cannot access the data directory: {0}")]
     Io(#[from] io::Error),
-    /// SQLite said no.
-    #[error("the database: {0}")]
+    /// Any other SQLite error.
+    #[error("database error: {0}")]
     Sql(rusqlite::Error),
 }
 
@@ -142,13 +161,14 @@ impl From<rusqlite::Error> for StoreError {
 }
 
 impl StoreError {
-    /// Whether it passes by itself while the database stays as it is: then it is worth waiting for.
-    pub fn passes(&self) -> bool {
+    /// True for errors that go away while the database stays as it is (busy, disk full): worth
+    /// waiting for.
+    pub fn is_transient(&self) -> bool {
         matches!(self, Self::Busy | Self::Full)
     }
 
-    /// Whether the file may be broken. Our own statements fit the schema: where one does not, what it works on is not as we
-    /// made it.
+    /// True if the file may be damaged. Our own statements fit the schema: if one does not, the
+    /// schema is not the one we created.
     #[cfg(feature = "service")]
     pub fn hints_at_damage(&self) -> bool {
         match self {
@@ -158,7 +178,7 @@ impl StoreError {
         }
     }
 
-    /// What is wrong, without the words that every damage has in common.
+    /// Returns the cause, without the words that all damage errors share.
     #[cfg(feature = "service")]
     pub fn cause(&self) -> String {
         match self {
@@ -168,13 +188,14 @@ impl StoreError {
         }
     }
 
-    /// Whether the file itself is broken.
+    /// True if the file itself is damaged.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Corrupt(_) | Self::Damaged(_))
     }
 }
 
-/// The database for a hook's one transaction. Made if it is missing; not migrated, because that can take long.
+/// Opens the database for a hook's single transaction. Creates it if it is missing; does not
+/// migrate it, because that can take long.
 pub fn open_for_hook(home: &Home, busy_ms: u32) -> Result<Connection, StoreError> {
     home.prepare()?;
     if home.recovering().exists() {
@@ -185,7 +206,7 @@ pub fn open_for_hook(home: &Home, busy_ms: u32) -> Result<Connection, StoreError
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut database = Connection::open_with_flags(home.database(), flags)?;
     prepare(&database, patience)?;
-    leave_log_alone(&database, home)?;
+    leave_checkpoints_to_the_worker(&database, home)?;
     match schema::version(&database)? {
         Version::Current => {}
         Version::Older(found) => return Err(StoreError::Older(found)),
@@ -194,7 +215,8 @@ pub fn open_for_hook(home: &Home, busy_ms: u32) -> Result<Connection, StoreError
     Ok(database)
 }
 
-/// The same for a person's own changes, who may wait for the disk and believes what is said to be done.
+/// Opens the database for a user's own changes: commits are synced, because the user may wait for
+/// the disk and relies on the reported result.
 #[cfg(feature = "service")]
 pub fn open_to_change(home: &Home, busy_ms: u32) -> Result<Connection, StoreError> {
     let database = open_for_hook(home, busy_ms)?;
@@ -202,38 +224,44 @@ pub fn open_to_change(home: &Home, busy_ms: u32) -> Result<Connection, StoreErro
     Ok(database)
 }
 
-/// From now on a commit returns when it is on the disk, and all commits before it, whoever made them.
+/// Makes each commit return only when it, and all earlier commits of any process, are on disk.
 pub fn sync_every_commit(database: &Connection) -> Result<(), StoreError> {
+    if cfg!(target_os = "macos") {
+        database.pragma_update(None, "fullfsync", true)?;
+    }
     Ok(database.pragma_update(None, "synchronous", "FULL")?)
 }
 
-/// Where nobody checkpoints, every hook reads the whole log when it opens the database: it may not grow beyond this.
-const LOG_TO_WRITE_BACK: u64 = 1 << 20;
+/// Maximum WAL size in bytes while no worker checkpoints: every hook reads the whole WAL when it
+/// opens the database.
+const MAX_UNATTENDED_WAL_BYTES: u64 = 1 << 20;
 
-/// Writing the log back into the database is the worker's work: it costs twice what an insert does. Only where no worker
-/// lives does a hook do it, when it closes as the last connection and the log has grown.
-fn leave_log_alone(database: &Connection, home: &Home) -> Result<(), StoreError> {
+/// Leaves checkpoints to the worker, because one costs twice as much as an insert. Only if no
+/// worker runs does a hook checkpoint, when it closes the last connection and the WAL has grown.
+fn leave_checkpoints_to_the_worker(database: &Connection, home: &Home) -> Result<(), StoreError> {
     database.pragma_update(None, "wal_autocheckpoint", 0)?;
     let log = std::fs::metadata(home.log()).map_or(0, |meta| meta.len());
-    database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, log < LOG_TO_WRITE_BACK)?;
+    database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, log < MAX_UNATTENDED_WAL_BYTES)?;
     Ok(())
 }
 
-/// The database for reading only. Never made, never changed.
+/// Opens the database read-only. Never creates or changes it.
 pub fn open_to_read(home: &Home, busy_ms: u32) -> Result<Connection, StoreError> {
+    home.check_local()?;
     if home.recovering().exists() {
         return Err(StoreError::Recovering);
     }
     let path = home.database();
-    // What may not be looked at is there; opening it tells why not.
+    // A file that may not be examined exists; opening it reports the reason.
     if path.try_exists().is_ok_and(|exists| !exists) {
         return Err(StoreError::Missing);
     }
-    // A reader of a WAL database must be able to write the -shm file; query_only keeps the tables safe.
+    // Readers of a WAL database must be able to write the -shm file; query_only protects the
+    // tables.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let database = Connection::open_with_flags(path, flags)?;
     prepare(&database, Duration::from_millis(busy_ms.into()))?;
-    leave_log_alone(&database, home)?;
+    leave_checkpoints_to_the_worker(&database, home)?;
     database.pragma_update(None, "query_only", true)?;
     match schema::version(&database)? {
         Version::Current => Ok(database),
@@ -242,7 +270,7 @@ pub fn open_to_read(home: &Home, busy_ms: u32) -> Result<Connection, StoreError>
     }
 }
 
-/// The same for searching: it may bring what waits for the index into it.
+/// Opens the database for search, which may also index pending rows.
 #[cfg(feature = "service")]
 pub fn open_to_recall(home: &Home, busy_ms: u32) -> Result<Connection, StoreError> {
     let database = open_to_read(home, busy_ms)?;
@@ -250,8 +278,8 @@ pub fn open_to_recall(home: &Home, busy_ms: u32) -> Result<Connection, StoreErro
     Ok(database)
 }
 
-/// Writes the log back, so that the database is one file and whole without others beside it. For whoever has seen to it that
-/// nobody uses it any more.
+/// Checkpoints and removes the WAL, so that the database is complete in one file. The caller makes
+/// sure that no other process uses it.
 #[cfg(feature = "service")]
 pub fn leave_one_file(home: &Home) -> Result<(), StoreError> {
     let database = open_to_recall(home, 1000)?;
@@ -260,22 +288,28 @@ pub fn leave_one_file(home: &Home) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What every connection needs.
+/// Applies the settings that every connection needs.
 fn prepare(database: &Connection, patience: Duration) -> Result<(), StoreError> {
     database.busy_timeout(patience)?;
     database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true)?;
     keep_plans(database)?;
-    // In WAL mode a commit survives a crash of the program without a sync of its own; the worker syncs a moment later.
+    // In WAL mode a commit survives a crash of the process without its own sync; the worker syncs a
+    // moment later.
     database.pragma_update(None, "synchronous", "NORMAL")?;
+    if cfg!(target_os = "macos") {
+        // On macOS, fsync leaves the data in the disk's cache, which is lost in a power cut.
+        database.pragma_update(None, "checkpoint_fullfsync", true)?;
+    }
     Ok(())
 }
 
-/// Otherwise SQLite plans a statement anew whenever it is given other values, which takes as long as most of ours run.
+/// Keeps SQLite from planning a statement again for other values, which takes as long as most of
+/// our statements run.
 fn keep_plans(database: &Connection) -> rusqlite::Result<()> {
     database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
-/// A column that holds a list as JSON. One that cannot be read is empty.
+/// Reads a column with a JSON list; an unreadable one is empty.
 fn listed(row: &rusqlite::Row<'_>, index: usize) -> rusqlite::Result<Vec<String>> {
     let json: Option<String> = row.get(index)?;
     Ok(json.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default())

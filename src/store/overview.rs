@@ -1,30 +1,30 @@
-//! The figures that tell at a glance how things are; for `status` and `doctor`.
+//! Key figures of the database for `status` and `doctor`.
 
 use rusqlite::{Connection, params};
 
 use super::StoreError;
 use crate::model::{Millis, SessionId};
 
-/// How things are.
+/// The key figures.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct Overview {
-    /// Rows that wait or are worked on.
+    /// Rows that wait or are being processed.
     pub waiting: i64,
-    /// Since when the oldest of them waits.
+    /// Arrival time of the oldest of them.
     pub oldest_waiting_at: Option<Millis>,
     /// Rows that ended in an error.
     pub failed: i64,
-    /// When something was last finished.
+    /// Time of the last finished row.
     pub last_success_at: Option<Millis>,
-    /// When a hook last recorded something.
+    /// Time of the last event that a hook recorded.
     pub last_event_at: Option<Millis>,
     /// Observations made today.
     pub observations_today: i64,
-    /// What models were asked today.
+    /// Input tokens today.
     pub tokens_in_today: i64,
-    /// What they answered.
+    /// Output tokens today.
     pub tokens_out_today: i64,
-    /// What that cost.
+    /// Cost today in US dollars.
     pub cost_usd_today: f64,
     /// All observations.
     pub observations: i64,
@@ -32,7 +32,7 @@ pub struct Overview {
     pub sessions: i64,
 }
 
-/// Reads the figures. `day` is when today began.
+/// Reads the figures. `day` is the start of today.
 pub fn read(database: &Connection, day: Millis) -> Result<Overview, StoreError> {
     let sql = "SELECT
         (SELECT count(*) FROM pending_queue WHERE status IN ('raw', 'processing')),
@@ -66,8 +66,8 @@ pub fn read(database: &Connection, day: Millis) -> Result<Overview, StoreError> 
     })?)
 }
 
-/// Takes a session out with everything that was made of it, as if it had never been. For sessions that were none: those
-/// that `doctor` makes.
+/// Deletes a session with everything made of it, without a trace. Used for the test sessions of
+/// `doctor`.
 pub fn erase_session(database: &mut Connection, session: &SessionId) -> Result<(), StoreError> {
     let transaction = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let id = session.as_str();

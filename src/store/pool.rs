@@ -1,4 +1,4 @@
-//! The worker's connections: one that writes, and a few that read.
+//! The worker's connections: one writer and a few readers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,21 +11,22 @@ use super::{StoreError, Version, keep_plans, prepare, queue, schema};
 use crate::model::Millis;
 use crate::paths::Home;
 
-/// Connections that read. They never block the writer.
+/// Read-only connections. They never block the writer.
 pub type Readers = r2d2::Pool<SqliteConnectionManager>;
 
-/// Hooks hold the lock for a millisecond; a backup or a person with a shell may hold it longer.
+/// Busy timeout of the writer. Hooks hold the lock for a millisecond; a backup or a user's SQLite
+/// shell may hold it longer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where somebody has held it for longer than that.
-const NO_PATIENCE: Duration = Duration::from_millis(250);
+/// Busy timeout after another process has held the lock for longer than `PATIENCE`.
+const SHORT_PATIENCE: Duration = Duration::from_millis(250);
 
-/// How long the connection waits for a lock from now on.
-pub fn be_patient(database: &Connection, is_patient: bool) -> Result<(), StoreError> {
-    Ok(database.busy_timeout(if is_patient { PATIENCE } else { NO_PATIENCE })?)
+/// Sets how long the connection waits for a lock from now on.
+pub fn set_busy_timeout(database: &Connection, is_patient: bool) -> Result<(), StoreError> {
+    Ok(database.busy_timeout(if is_patient { PATIENCE } else { SHORT_PATIENCE })?)
 }
 
-/// The one connection that writes: made, migrated, and without claims of workers that are no more.
+/// Opens the writer: creates and migrates the database, and releases the claims of dead workers.
 pub fn open_for_worker(home: &Home, now: Millis) -> Result<Connection, StoreError> {
     home.prepare()?;
     let flags =
@@ -37,19 +38,22 @@ pub fn open_for_worker(home: &Home, now: Millis) -> Result<Connection, StoreErro
         Version::Older(_) => schema::migrate(&mut database, &home.backups(), now)?,
         Version::Current => {}
     }
-    // Checkpoints are the worker's own decision (worker/upkeep.rs).
+    // The worker decides when to checkpoint (worker/upkeep.rs).
     database.pragma_update(None, "wal_autocheckpoint", 0)?;
     keep_log_on_close(&database)?;
+    // A claim rewrites a raw row: the bytes that it frees, in its page or in pages of their own, may be a secret.
+    database.pragma_update(None, "secure_delete", true)?;
     database.pragma_update(None, "cache_size", CACHE_KIB)?;
     database.set_prepared_statement_cache_capacity(STATEMENTS);
     queue::release_orphans(&database)?;
     Ok(database)
 }
 
-/// All that one context asks: with fewer, each of its statements would push out the one that comes next.
+/// Size of the statement cache. It holds all statements of one context: with a smaller cache each
+/// would evict the next one.
 const STATEMENTS: usize = 48;
 
-/// Negative: KiB. The operating system caches the file anyway.
+/// Page cache; negative values are KiB. Small, because the operating system caches the file anyway.
 const CACHE_KIB: i64 = -1024;
 
 const READING: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
@@ -64,14 +68,14 @@ fn make_reader(database: &Connection) -> rusqlite::Result<()> {
     database.pragma_update(None, "cache_size", CACHE_KIB)
 }
 
-/// A reader beside the pool, for a database that is there and up to date.
+/// Opens a reader outside the pool. The database must exist and be up to date.
 pub fn open_reader(home: &Home) -> Result<Connection, StoreError> {
     let database = Connection::open_with_flags(home.database(), READING)?;
     make_reader(&database)?;
     Ok(database)
 }
 
-/// A pool of readers for a database that is there and up to date. They are made when they are needed.
+/// Creates a pool of readers, which open on demand. The database must exist and be up to date.
 pub fn open_readers(home: &Home) -> Result<Readers, StoreError> {
     let manager = SqliteConnectionManager::file(home.database())
         .with_flags(READING)
@@ -90,8 +94,8 @@ pub fn open_readers(home: &Home) -> Result<Readers, StoreError> {
     Ok(pool)
 }
 
-/// Closing the last connection of a database removes its log by name. If the file was replaced meanwhile, that log is the new
-/// database's.
+/// Keeps the WAL on close. Closing the last connection of a database removes its WAL by name; if
+/// the file was replaced in the meantime, that is the WAL of the new database.
 fn keep_log_on_close(database: &Connection) -> rusqlite::Result<()> {
     database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop)
 }

@@ -1,5 +1,5 @@
-//! The database of the TypeScript program of the same name: recognised by its tables, read, and never changed. What is in it
-//! becomes rows of ours.
+//! Reads the database of the TypeScript program of the same name: recognises it by its tables,
+//! never changes it, and converts its rows to ours.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,18 +15,18 @@ use crate::model::Millis;
 use crate::paths::{Home, with_suffix};
 use crate::privacy::redact::Redactor;
 
-/// The tables by which it is known.
+/// The tables that identify such a database.
 const TABLES: [&str; 4] = ["sdk_sessions", "observations", "session_summaries", "user_prompts"];
 
-/// A copy that others wrote into meanwhile is made again this often.
+/// Number of attempts to copy a database that is being written to.
 const TRIES: usize = 5;
 
-/// Whether a database is one of these.
+/// True if it is a database of that program.
 pub fn is_predecessor(database: &Connection) -> bool {
     TABLES.iter().all(|table| database.table_exists(None, *table).unwrap_or(false))
 }
 
-/// Whether the usual place of our database is taken by another program's.
+/// True if another program's database is at the usual path of ours.
 pub fn is_in_our_place(home: &Home) -> bool {
     let path = home.usual_database();
     path.exists()
@@ -34,7 +34,8 @@ pub fn is_in_our_place(home: &Home) -> bool {
             .is_ok_and(|database| matches!(schema::version(&database), Err(StoreError::Foreign)))
 }
 
-/// Makes our database beside another program's, if there is one in its place. True if ours is beside it.
+/// Creates our database next to another program's, if that one is at our path. True if ours is next
+/// to it.
 pub fn settle_beside(home: &Home) -> Result<bool, StoreError> {
     if home.database_beside().exists() {
         return Ok(true);
@@ -46,7 +47,7 @@ pub fn settle_beside(home: &Home) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-/// Makes our database beside the one that is in its place, whatever that is.
+/// Creates our database next to the file at its usual path, whatever that file is.
 pub fn make_beside(home: &Home) -> Result<(), StoreError> {
     let unfinished = with_suffix(&home.database_beside(), ".tmp");
     let _ = fs::remove_file(&unfinished);
@@ -58,13 +59,13 @@ pub fn make_beside(home: &Home) -> Result<(), StoreError> {
     Ok(fs::rename(&unfinished, home.database_beside())?)
 }
 
-/// Looks at a file without leaving a trace beside it; what its log holds is not seen.
+/// Opens a file without creating others next to it; the content of its WAL is not visible.
 fn open_untouched(path: &Path) -> Result<Connection, StoreError> {
     backup::open(path)
 }
 
-/// Copies a database and its log into `scratch`, and opens the copy. The program that it belongs to may be writing: the copy
-/// is made until both files stayed as they were meanwhile.
+/// Copies a database and its WAL into `scratch`, and opens the copy. Its program may be writing, so
+/// the copy is repeated until neither file changed during it.
 pub fn open_copy(path: &Path, scratch: &Path) -> Result<Connection, StoreError> {
     let copy = scratch.join("import.db");
     let state = || {
@@ -90,19 +91,19 @@ pub fn open_copy(path: &Path, scratch: &Path) -> Result<Connection, StoreError> 
     Err(StoreError::Busy)
 }
 
-/// One row of theirs, as ours: the table, and the row.
+/// A converted row: our table, and the row.
 pub type Translated = (&'static str, Row);
 
-/// Everything in it, as rows of ours, in the order in which they can be stored.
+/// All rows of such a database, converted to ours, in an order in which they can be stored.
 #[derive(Debug)]
 pub struct Predecessor {
     database: Connection,
-    /// From the name that its memory has of a session to the client's own.
+    /// Maps that program's session ids to the client's own.
     sessions: HashMap<String, String>,
 }
 
 impl Predecessor {
-    /// Over an open copy.
+    /// Reads from an open copy.
     pub fn new(database: Connection) -> Result<Self, StoreError> {
         let mut sessions = HashMap::new();
         their_rows(&database, "sdk_sessions", |row| {
@@ -116,7 +117,7 @@ impl Predecessor {
         Ok(Self { database, sessions })
     }
 
-    /// How many rows it has.
+    /// Counts the rows.
     pub fn count(&self) -> Result<i64, StoreError> {
         let count = |table: &&str| {
             let sql = format!("SELECT count(*) FROM {table}");
@@ -125,7 +126,7 @@ impl Predecessor {
         TABLES.iter().map(count).sum()
     }
 
-    /// Gives out every row as one of ours.
+    /// Passes each converted row to `each`.
     pub fn each(&self, mut each: impl FnMut(Translated) -> Result<(), StoreError>) -> Result<(), StoreError> {
         let translate: [fn(&Self, &Theirs) -> Option<Translated>; 4] =
             [Self::session, Self::observation, Self::summary, Self::prompt];
@@ -152,7 +153,7 @@ impl Predecessor {
         let status = match row.text(&["status"]).as_deref() {
             Some("failed") => "failed",
             Some("completed") => "completed",
-            // Nobody works on it any more.
+            // No longer in progress.
             _ => "interrupted",
         };
         Some((
@@ -179,9 +180,9 @@ impl Predecessor {
         let mut ours = self.common(row, "observation")?;
         ours.extend([
             ("type".into(), Value::Text(kind.unwrap_or_else(|| "change".into()))),
-            ("title".into(), row.said(&["title"]).into()),
-            ("summary".into(), row.said(&["subtitle"]).into()),
-            ("detail".into(), row.said(&["narrative", "text"]).into()),
+            ("title".into(), row.redacted_text(&["title"]).into()),
+            ("summary".into(), row.redacted_text(&["subtitle"]).into()),
+            ("detail".into(), row.redacted_text(&["narrative", "text"]).into()),
             ("facts".into(), as_json(row.list("facts"))),
             ("concepts".into(), as_json(concepts)),
             ("files_modified".into(), as_json(row.list("files_modified"))),
@@ -192,14 +193,14 @@ impl Predecessor {
     fn summary(&self, row: &Theirs) -> Option<Translated> {
         let mut ours = self.common(row, "summary")?;
         for column in ["request", "investigated", "learned", "completed", "next_steps", "notes"] {
-            ours.push((column.into(), row.said(&[column]).into()));
+            ours.push((column.into(), row.redacted_text(&[column]).into()));
         }
-        ours.push(("summary".into(), row.said(&["completed", "learned", "request"]).into()));
+        ours.push(("summary".into(), row.redacted_text(&["completed", "learned", "request"]).into()));
         ours.push(("files_edited".into(), as_json(row.list("files_edited"))));
         Some(("session_summaries", ours))
     }
 
-    /// What observations and summaries share.
+    /// Converts the columns that observations and summaries share.
     fn common(&self, row: &Theirs, what: &str) -> Option<Row> {
         let at = row.time("created_at")?;
         Some(vec![
@@ -221,7 +222,7 @@ impl Predecessor {
             vec![
                 ("session_id".into(), Value::Text(self.session_of(row)?)),
                 ("prompt_number".into(), number.into()),
-                ("prompt".into(), Value::Text(row.text(&["prompt_text"])?)),
+                ("prompt".into(), Value::Text(row.redacted_text(&["prompt_text"])?)),
                 ("created_at".into(), row.time("created_at")?.into()),
             ],
         ))
@@ -232,7 +233,7 @@ fn as_json(list: Option<Vec<String>>) -> Value {
     list.filter(|list| !list.is_empty()).map(|list| json!(list).to_string()).into()
 }
 
-/// All rows of a table, whose columns differ from one version of the program to the next.
+/// Reads all rows of a table, whose columns differ between versions of that program.
 fn their_rows(
     database: &Connection,
     table: &str,
@@ -248,11 +249,11 @@ fn their_rows(
     Ok(())
 }
 
-/// A row of theirs.
+/// A row of that program's database.
 struct Theirs(HashMap<String, Value>);
 
 impl Theirs {
-    /// The first of these columns that is there and says something.
+    /// Returns the first of these columns that exists and is not empty.
     fn text(&self, columns: &[&str]) -> Option<String> {
         columns.iter().find_map(|column| match self.0.get(*column) {
             Some(Value::Text(text)) if !text.trim().is_empty() => Some(text.clone()),
@@ -260,8 +261,8 @@ impl Theirs {
         })
     }
 
-    /// The same without secrets: that program may have kept them.
-    fn said(&self, columns: &[&str]) -> Option<String> {
+    /// Like [`Self::text`], with secrets redacted: that program may have stored some.
+    fn redacted_text(&self, columns: &[&str]) -> Option<String> {
         self.text(columns).map(|text| Redactor::new().redact(&text).into_string())
     }
 
@@ -273,7 +274,7 @@ impl Theirs {
         }
     }
 
-    /// From the epoch in milliseconds, or the text beside it.
+    /// Returns a time from the epoch column in milliseconds, or from the text column next to it.
     fn time(&self, column: &str) -> Option<Millis> {
         self.number(&format!("{column}_epoch")).or_else(|| {
             let text = self.text(&[column])?;
@@ -281,23 +282,24 @@ impl Theirs {
         })
     }
 
-    /// A JSON array of texts; a text that is none is a list of one.
+    /// Parses a JSON array of strings; other text becomes a list of one.
     fn list(&self, column: &str) -> Option<Vec<String>> {
         let text = self.text(&[column])?;
         let list: Vec<String> = serde_json::from_str(&text).unwrap_or_else(|_| vec![text]);
         Some(list.iter().map(|item| Redactor::new().redact(item).into_string()).collect())
     }
 
-    /// The same for the same row, however often it is imported: made from its time and what it says.
+    /// Returns a stable id made from the row's time and content, so that repeated imports give the
+    /// same id.
     fn uid(&self, what: &str, at: Millis) -> String {
-        let says = format!(
+        let identity = format!(
             "{what}\0{}\0{}\0{}\0{}",
             self.number("id").unwrap_or_default(),
             self.text(&["memory_session_id", "sdk_session_id"]).unwrap_or_default(),
             self.text(&["title", "request", "text"]).unwrap_or_default(),
             self.text(&["narrative", "completed"]).unwrap_or_default(),
         );
-        let hash = xxhash_rust::xxh3::xxh3_128(says.as_bytes()).to_be_bytes();
+        let hash = xxhash_rust::xxh3::xxh3_128(identity.as_bytes()).to_be_bytes();
         let mut random = [0; 10];
         random.copy_from_slice(&hash[..10]);
         let millis = u64::try_from(at).unwrap_or_default();

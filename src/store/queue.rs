@@ -1,7 +1,7 @@
-//! The queue: what waits, what is being worked on, and how it ends.
+//! The queue: claims rows, and ends, retries or releases them.
 //!
-//! Order within a session is the order of arrival; a session has one piece of work at a time. Back-off lives in the
-//! rows. Every step here is one transaction of the caller's writer.
+//! Rows of a session are processed in order of arrival, one job at a time. Back-off is stored in
+//! the rows. Each operation is one transaction of the caller's writer.
 
 use std::collections::HashSet;
 
@@ -11,45 +11,50 @@ use super::StoreError;
 use super::log::{LogEntry, log};
 use crate::model::{Millis, SessionId};
 
-/// What decides whether a session's rows are ready to be worked on.
+/// The rules for claiming a session's rows.
 #[derive(Debug, Clone, Copy)]
 pub struct ClaimRules {
-    /// The present.
+    /// The current time.
     pub now: Millis,
-    /// What the rows will be held by; never used before.
+    /// The id of the new claim; never used before.
     pub claim: ClaimId,
-    /// Whether a turn's events are taken together.
+    /// True if the events of a turn are claimed together.
     pub batching: bool,
-    /// The most events of one batch.
+    /// Maximum events in one part of a turn.
     pub max_size: usize,
-    /// Silence after which a batch is closed, in milliseconds.
+    /// Silence after which an unfinished turn is processed, in milliseconds.
     pub max_wait: Millis,
+    /// A session that was read from its history is being worked on. While somebody works live, one at a time is enough.
+    pub past_under_way: bool,
 }
 
-/// The outcome of looking for work.
+/// The result of looking for work.
 #[derive(Debug)]
 pub enum Claim {
-    /// This is now the caller's to settle.
+    /// Claimed rows, which the caller now has to settle.
     Work(Work),
-    /// Nothing is ready; at this time something will be, if nothing else happens.
+    /// Nothing is ready now; something will be at `wake_at`, if no event arrives earlier.
     Nothing {
-        /// When to look again, if it is known.
+        /// The next time to look, if known.
         wake_at: Option<Millis>,
     },
 }
 
-/// Rows that were claimed together, in the order of arrival.
+/// Rows that were claimed together, in order of arrival.
 #[derive(Debug)]
 pub struct Work {
-    /// Whose they are.
+    /// The session of the rows.
     pub session: SessionId,
-    /// A batch of events, or a single marker.
+    /// A turn's events and its marker, a part of them, or a single row.
     pub rows: Vec<QueueRow>,
-    /// What they are held by.
+    /// The claim on the rows.
     pub claim: ClaimId,
+    /// The session was read from its history.
+    pub is_past: bool,
 }
 
-/// Tells one claim from another, as `claimed_at`: only whoever made a claim can end it, however late the answer comes.
+/// The identity of a claim, stored in `claimed_at`: only its owner can end it, however late the
+/// result arrives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClaimId(pub Millis);
 
@@ -58,41 +63,42 @@ pub struct ClaimId(pub Millis);
 pub struct QueueRow {
     /// Its id.
     pub id: i64,
-    /// What it asks for.
+    /// The kind of work that it asks for.
     pub kind: Kind,
     /// The tool that was used.
     pub tool_name: Option<String>,
-    /// Its payload, if it is still there.
+    /// The payload, if it has not been dropped.
     pub payload: Option<String>,
-    /// How large the hook's input was.
+    /// Size of the hook's input in bytes.
     pub raw_bytes: i64,
-    /// The prompt that it belongs to.
+    /// The number of its prompt.
     pub prompt_number: Option<i64>,
-    /// Where it happened.
+    /// The working directory.
     pub cwd: Option<String>,
-    /// The kind of subagent that did it.
+    /// The id of the subagent.
+    pub agent_id: Option<String>,
+    /// The type of the subagent.
     pub agent_type: Option<String>,
-    /// Whether the tool failed.
+    /// True if the tool failed.
     pub failed: bool,
-    /// How often it was tried.
+    /// Number of attempts so far.
     pub attempts: i64,
-    /// When it arrived.
+    /// Arrival time.
     pub created_at: Millis,
 }
 
-/// What a row of the queue asks for.
+/// The kind of a queue row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// An event to be observed.
+    /// An event to observe.
     Observation,
-    /// A summary of the turn.
+    /// A request to summarise the turn.
     Summarize,
-    /// The turn before this is over, with or without a word.
+    /// The end of the previous turn, with or without a final message.
     Flush,
 }
 
-const COLUMNS: &str =
-    "id, kind, tool_name, payload, raw_bytes, prompt_number, cwd, agent_type, failed, attempts, created_at";
+const COLUMNS: &str = "id, kind, tool_name, payload, raw_bytes, prompt_number, cwd, agent_type, failed, attempts, created_at, agent_id";
 
 impl QueueRow {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -113,28 +119,29 @@ impl QueueRow {
             failed: row.get(8)?,
             attempts: row.get(9)?,
             created_at: row.get(10)?,
+            agent_id: text(row, 11)?,
         })
     }
 }
 
-/// Text as it is, or repaired: one row with broken text must not stop those behind it.
+/// Reads text and replaces invalid UTF-8: one broken row must not stop the ones behind it.
 fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
     let bytes = row.get_ref(column)?.as_bytes_or_null()?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// A row as far as readiness is concerned.
+/// The part of a row that decides whether it is ready.
 struct Head {
     id: i64,
     is_event: bool,
     is_claimed: bool,
-    attempts: i64,
     next_attempt_at: Option<Millis>,
     created_at: Millis,
 }
 
-/// Claims the next work that is ready, of a session after `after` in a ring, so that each has its turn. Sessions in
-/// `busy` have work under way. Looking takes no lock that a hook would have to wait for; there is only one who claims.
+/// Claims the next job that is ready. Sessions are visited in a ring, starting after `after`, so
+/// that each gets its turn; sessions in `busy` already have a job. The search takes no lock that a
+/// hook would wait for, because only one thread claims.
 pub fn claim(
     database: &Connection,
     rules: &ClaimRules,
@@ -142,16 +149,23 @@ pub fn claim(
     busy: &HashSet<SessionId>,
 ) -> Result<Claim, StoreError> {
     let mut wake_at: Option<Millis> = None;
-    for session in sessions_with_work(database, after)? {
-        if busy.contains(&session) {
+    let leaves_past = rules.past_under_way && is_used(database, rules.now)?;
+    for Waiting { session, past, is_being_read } in in_order(sessions_with_work(database, rules.now)?, after)
+    {
+        if busy.contains(&session) || (leaves_past && past.is_some()) {
             continue;
         }
-        match readiness(&heads(database, &session, rules)?, rules) {
+        match readiness(&heads(database, &session, rules)?, rules, is_being_read) {
             Readiness::Ready(ids) => {
                 let rows = take(database, &ids, rules.claim)?;
-                // Unless somebody stopped the session at this very moment.
+                // Empty if the session was stopped in the meantime.
                 if !rows.is_empty() {
-                    return Ok(Claim::Work(Work { session, rows, claim: rules.claim }));
+                    return Ok(Claim::Work(Work {
+                        session,
+                        rows,
+                        claim: rules.claim,
+                        is_past: past.is_some(),
+                    }));
                 }
             }
             Readiness::At(time) => wake_at = Some(wake_at.map_or(time, |earlier| earlier.min(time))),
@@ -161,27 +175,58 @@ pub fn claim(
     Ok(Claim::Nothing { wake_at })
 }
 
-/// The sessions with open rows, starting behind `after`. One step of the index for each, however many rows it has.
-fn sessions_with_work(
-    database: &Connection,
-    after: Option<&SessionId>,
-) -> Result<Vec<SessionId>, StoreError> {
-    let sql = "SELECT session_id FROM pending_queue
-               WHERE status IN ('raw', 'processing') AND session_id > ?1 ORDER BY session_id LIMIT 1";
+/// A session with open rows.
+struct Waiting {
+    session: SessionId,
+    /// For a session that was read from its history: when it began.
+    past: Option<Millis>,
+    /// Its history is being read at this moment: what ends its turn will come.
+    is_being_read: bool,
+}
+
+/// Somebody works while hooks of a live session were heard of within this time.
+const USED_MS: Millis = 30_000;
+
+/// True if somebody works with an agent now, whose hooks must not wait for work on the past.
+pub fn is_used(database: &Connection, now: Millis) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM sessions WHERE status = 'active' AND origin = 'live' AND last_activity_at > ?1)";
+    Ok(database.prepare_cached(sql)?.query_row([now - USED_MS], |row| row.get(0))?)
+}
+
+/// A history that nobody has read on for this long is not being read any more.
+const READING_MS: Millis = 5 * 60_000;
+
+/// The sessions with open rows, by their ids. One step of the index for each, however many rows it has.
+fn sessions_with_work(database: &Connection, now: Millis) -> Result<Vec<Waiting>, StoreError> {
+    let sql = "SELECT q.session_id, iif(s.origin = 'backfill', s.started_at, NULL),
+                      coalesce(s.origin = 'backfill', 0) AND EXISTS (
+                        SELECT 1 FROM backfill_files f WHERE f.session_id = s.id AND f.is_done = 0 AND f.read_at > ?2)
+               FROM pending_queue q LEFT JOIN sessions s ON s.id = q.session_id
+               WHERE q.status IN ('raw', 'processing') AND q.session_id > ?1 ORDER BY q.session_id LIMIT 1";
     let mut next = database.prepare_cached(sql)?;
-    let mut sessions = Vec::new();
-    let mut last = String::new();
-    while let Some(session) = next.query_row([&last], |row| row.get::<_, String>(0)).optional()? {
-        last.clone_from(&session);
-        sessions.push(SessionId(session));
+    let mut sessions: Vec<Waiting> = Vec::new();
+    let read = |row: &Row<'_>| {
+        Ok(Waiting { session: SessionId(row.get(0)?), past: row.get(1)?, is_being_read: row.get(2)? })
+    };
+    loop {
+        let last = sessions.last().map_or("", |waiting| waiting.session.as_str());
+        match next.query_row(params![last, now - READING_MS], read).optional()? {
+            Some(waiting) => sessions.push(waiting),
+            None => return Ok(sessions),
+        }
     }
-    let behind = sessions.partition_point(|session| after.is_some_and(|after| session <= after));
+}
+
+/// Live sessions first, in a ring that starts behind `after`; then those of the past, oldest first.
+fn in_order(mut sessions: Vec<Waiting>, after: Option<&SessionId>) -> Vec<Waiting> {
+    let behind = sessions.partition_point(|waiting| after.is_some_and(|after| waiting.session <= *after));
     sessions.rotate_left(behind);
-    Ok(sessions)
+    sessions.sort_by_key(|waiting| (waiting.past.is_some(), waiting.past));
+    sessions
 }
 
 fn heads(database: &Connection, session: &SessionId, rules: &ClaimRules) -> Result<Vec<Head>, StoreError> {
-    let sql = "SELECT id, kind = 'observation', status = 'processing', attempts, next_attempt_at, created_at
+    let sql = "SELECT id, kind = 'observation', status = 'processing', next_attempt_at, created_at
                FROM pending_queue WHERE status IN ('raw', 'processing') AND session_id = ?1 ORDER BY id LIMIT ?2";
     let mut statement = database.prepare_cached(sql)?;
     let limit = i64::try_from(rules.max_size).unwrap_or(i64::MAX - 1) + 1;
@@ -190,9 +235,8 @@ fn heads(database: &Connection, session: &SessionId, rules: &ClaimRules) -> Resu
             id: row.get(0)?,
             is_event: row.get(1)?,
             is_claimed: row.get(2)?,
-            attempts: row.get(3)?,
-            next_attempt_at: row.get(4)?,
-            created_at: row.get(5)?,
+            next_attempt_at: row.get(3)?,
+            created_at: row.get(4)?,
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
@@ -201,14 +245,14 @@ fn heads(database: &Connection, session: &SessionId, rules: &ClaimRules) -> Resu
 enum Readiness {
     Ready(Vec<i64>),
     At(Millis),
-    /// Somebody works on this session.
+    /// A job of this session is running.
     Blocked,
 }
 
-/// No back-off is longer. A later time in a row means that the clock was set back.
+/// Maximum back-off. A later time in a row means that the clock was set back.
 const LONGEST_WAIT: Millis = 10 * 60_000;
 
-fn readiness(heads: &[Head], rules: &ClaimRules) -> Readiness {
+fn readiness(heads: &[Head], rules: &ClaimRules, is_being_read: bool) -> Readiness {
     let Some(first) = heads.first() else { return Readiness::Blocked };
     if heads.iter().any(|head| head.is_claimed) {
         return Readiness::Blocked;
@@ -219,17 +263,21 @@ fn readiness(heads: &[Head], rules: &ClaimRules) -> Readiness {
     {
         return Readiness::At(next);
     }
-    // What failed before is tried alone, so that one bad event does not take others with it.
-    if !first.is_event || !rules.batching || first.attempts > 0 {
+    if !first.is_event || !rules.batching {
         return Readiness::Ready(vec![first.id]);
     }
-    let events: Vec<&Head> =
-        heads.iter().take_while(|head| head.is_event && head.attempts == 0).take(rules.max_size).collect();
-    let ids = || events.iter().map(|head| head.id).collect();
-    let is_closed = events.len() < heads.len() || events.len() >= rules.max_size;
-    let last = events.iter().map(|head| head.created_at).max().unwrap_or(rules.now);
+    let events = heads.iter().take_while(|head| head.is_event).take(rules.max_size).count();
+    // The marker that ends the turn is settled together with its events.
+    let marker = usize::from(heads.get(events).is_some_and(|head| !head.is_event));
+    let ids = || heads[..events + marker].iter().map(|head| head.id).collect();
+    let is_closed = marker == 1 || events >= rules.max_size;
+    if !is_closed && is_being_read {
+        return Readiness::Blocked;
+    }
+    let last = heads[..events].iter().map(|head| head.created_at).max().unwrap_or(rules.now);
     let silence_ends = last.saturating_add(rules.max_wait);
-    // A row from the future: the clock was set back, and its silence would last for as long.
+    // A row from the future: the clock was set back, and waiting for silence would take just as
+    // long.
     let is_silent = silence_ends <= rules.now || last > rules.now + LONGEST_WAIT;
     if is_closed || is_silent { Readiness::Ready(ids()) } else { Readiness::At(silence_ends) }
 }
@@ -250,21 +298,28 @@ pub(super) fn json_ids(ids: &[i64]) -> String {
     serde_json::to_string(ids).unwrap_or_default()
 }
 
-/// What stands in `last_error` of a row that a model may do better on another day.
-pub const BEYOND_CEILING: &str = "the daily ceiling was reached: done without a model";
+/// Prefix of `last_error` of a row that rules settled although a model was configured; `queue redo`
+/// finds such rows by it.
+pub const WITHOUT_MODEL: &str = "settled without a model: ";
 
-/// How a row ended.
+/// The reason if the daily cost ceiling prevented a model call.
+pub const OVER_CEILING: &str = "today's cost ceiling is reached";
+
+/// The final state of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// Its results are stored.
     Done,
-    /// The same, but by rules, because a model would have cost too much that day.
-    DoneBeyondCeiling,
-    /// It was not worth a model's time; why.
+    /// Its results are stored, made by rules because the model failed; holds the reason.
+    DoneWithoutModel(String),
+    /// The event was routine; holds the reason.
     Skipped(String),
+    /// This row could not be processed; holds the reason. Its payload is kept.
+    Error(String),
 }
 
-/// Ends claimed rows. False if somebody took one of them back in between: then nothing of their results may be stored.
+/// Ends claimed rows. Returns false if one of them was taken away in the meantime: then none of
+/// their results may be stored.
 pub(super) fn finish(
     database: &Connection,
     endings: &[(i64, Ending)],
@@ -279,8 +334,9 @@ pub(super) fn finish(
     for (id, ending) in endings {
         let (status, reason) = match ending {
             Ending::Done => ("done", None),
-            Ending::DoneBeyondCeiling => ("done", Some(BEYOND_CEILING)),
-            Ending::Skipped(reason) => ("skipped", Some(reason.as_str())),
+            Ending::DoneWithoutModel(reason) => ("done", Some(format!("{WITHOUT_MODEL}{reason}"))),
+            Ending::Skipped(reason) => ("skipped", Some(reason.clone())),
+            Ending::Error(reason) => ("error", Some(reason.clone())),
         };
         if statement.execute(params![id, status, reason, now, claim.0])? == 0 {
             return Ok(false);
@@ -289,7 +345,7 @@ pub(super) fn finish(
     Ok(true)
 }
 
-/// Notes a failure of the items themselves, and what it cost: another attempt later, or the end of it.
+/// Records a failure of the rows themselves, and its cost: schedules another attempt or ends them.
 pub fn fail(
     database: &mut Connection,
     claim: ClaimId,
@@ -313,16 +369,16 @@ pub fn fail(
     Ok(transaction.commit()?)
 }
 
-/// Gives back what is left of a claim, at no attempt.
+/// Releases the rest of a claim without counting an attempt.
 pub fn release(database: &Connection, claim: ClaimId) -> Result<(), StoreError> {
     let sql = "UPDATE pending_queue SET status = 'raw', claimed_at = NULL WHERE claimed_at = ?1";
     database.prepare_cached(sql)?.execute([claim.0])?;
     Ok(())
 }
 
-/// Gives back whatever a worker that is no more had claimed. Only the holder of the lock may say so.
+/// Releases the claims of dead workers. Only the holder of the worker lock may call this.
 pub fn release_orphans(database: &Connection) -> Result<usize, StoreError> {
-    // A look first: writing would wait for whoever writes now.
+    // Read first: a write would wait for the current writer.
     let sql = "SELECT EXISTS (SELECT 1 FROM pending_queue WHERE claimed_at IS NOT NULL)";
     if !database.query_row(sql, [], |row| row.get(0))? {
         return Ok(0);
@@ -331,7 +387,7 @@ pub fn release_orphans(database: &Connection) -> Result<usize, StoreError> {
     Ok(database.execute(sql, [])?)
 }
 
-/// How many rows are in each state.
+/// Number of rows in each state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[allow(missing_docs, reason = "the states' own names")]
 pub struct QueueStats {
@@ -342,36 +398,36 @@ pub struct QueueStats {
     pub error: i64,
 }
 
-/// What is open now: cheap however many rows are finished.
+/// Counts of open rows; cheap however many rows are finished.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpenWork {
-    /// Rows that wait.
+    /// Waiting rows.
     pub raw: i64,
-    /// Rows that are worked on.
+    /// Rows being processed.
     pub processing: i64,
-    /// When the oldest of those that wait arrived.
+    /// Arrival time of the oldest waiting row.
     pub oldest_raw_at: Option<Millis>,
 }
 
-/// Counts what is open, from indexes alone.
+/// Counts open rows, from indexes alone.
 pub fn open_work(database: &Connection) -> Result<OpenWork, StoreError> {
     let sql = "SELECT (SELECT count(*) FROM pending_queue WHERE status IN ('raw', 'processing')),
                       (SELECT count(*) FROM pending_queue WHERE claimed_at IS NOT NULL)";
     let (open, processing): (i64, i64) =
         database.prepare_cached(sql)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    // A session's rows are worked on in their order, so that its first that waits is its oldest.
+    // The rows of a session are processed in order, so its first waiting row is its oldest.
     let sql = "SELECT created_at FROM pending_queue WHERE status IN ('raw', 'processing') AND session_id = ?1
                AND status = 'raw' ORDER BY id LIMIT 1";
     let mut oldest_of = database.prepare_cached(sql)?;
     let mut oldest_raw_at: Option<Millis> = None;
-    for session in sessions_with_work(database, None)? {
+    for Waiting { session, .. } in sessions_with_work(database, 0)? {
         let at: Option<Millis> = oldest_of.query_row([session.as_str()], |row| row.get(0)).optional()?;
         oldest_raw_at = [oldest_raw_at, at].into_iter().flatten().min();
     }
     Ok(OpenWork { raw: open - processing, processing, oldest_raw_at })
 }
 
-/// How many rows are finished, by how they ended.
+/// Number of finished rows, by ending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the states' own names")]
 pub struct Finished {
@@ -380,7 +436,8 @@ pub struct Finished {
     pub error: i64,
 }
 
-/// Counts what finished after one moment and not after another. Walks an index of all of it.
+/// Counts rows that finished after `after` and no later than `until`. Scans an index of all of
+/// them.
 pub fn finished(database: &Connection, after: Millis, until: Millis) -> Result<Finished, StoreError> {
     let sql = "SELECT count(*) FROM pending_queue
                WHERE status = ?1 AND finished_at > ?2 AND finished_at <= ?3";
@@ -389,7 +446,8 @@ pub fn finished(database: &Connection, after: Millis, until: Millis) -> Result<F
     Ok(Finished { done: count("done")?, skipped: count("skipped")?, error: count("error")? })
 }
 
-/// Stops a session's work: what waits is skipped, what is under way will not be stored. Returns how many rows.
+/// Stops a session: waiting rows are skipped, and results of running jobs are not stored. Returns
+/// the number of rows.
 pub fn stop_session(
     database: &mut Connection,
     session: &SessionId,
@@ -401,40 +459,42 @@ pub fn stop_session(
     Ok(database.prepare_cached(sql)?.execute(params![session.as_str(), now])?)
 }
 
-/// A session's rows of the turn that a marker closes: the finished events after the marker before it, oldest first.
-pub fn turn_events(
+/// True if the latest finished row of the turn is a marker that ended it.
+pub fn is_ended(database: &Connection, session: &SessionId, prompt_number: i64) -> Result<bool, StoreError> {
+    let sql = "SELECT kind <> 'observation' AND iif(json_valid(payload), payload ->> 'event', '') IS NOT 'PreCompact'
+               FROM pending_queue
+               WHERE session_id = ?1 AND finished_at IS NOT NULL AND prompt_number = ?2
+                 AND status IN ('done', 'skipped')
+               ORDER BY id DESC LIMIT 1";
+    let is_end = |row: &Row<'_>| row.get::<_, bool>(0);
+    let ended = database
+        .prepare_cached(sql)?
+        .query_row(params![session.as_str(), prompt_number], is_end)
+        .optional()?;
+    Ok(ended.unwrap_or_default())
+}
+
+/// Passes the finished rows of a range of turns to `take`, oldest first: events and end markers, at
+/// most `limit`. Rows that the user stopped are left out.
+pub fn for_each_finished(
     database: &Connection,
     session: &SessionId,
-    before: i64,
+    prompts: std::ops::RangeInclusive<i64>,
     limit: u32,
-) -> Result<Vec<QueueRow>, StoreError> {
+    mut take: impl FnMut(QueueRow),
+) -> Result<(), StoreError> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM (
-           SELECT {COLUMNS} FROM pending_queue
-           WHERE session_id = ?1 AND finished_at IS NOT NULL AND kind = 'observation' AND status IN ('done', 'skipped')
-             AND id < ?2
-             AND id > coalesce((SELECT max(id) FROM pending_queue
-                                WHERE session_id = ?1 AND finished_at IS NOT NULL AND kind <> 'observation'
-                                  AND id < ?2), 0)
-           ORDER BY id DESC LIMIT ?3)
+        "SELECT {COLUMNS} FROM pending_queue
+         WHERE id IN (SELECT id FROM pending_queue
+                      WHERE session_id = ?1 AND finished_at IS NOT NULL AND prompt_number BETWEEN ?2 AND ?3
+                        AND kind <> 'flush' AND status IN ('done', 'skipped') AND last_error IS NOT 'stopped'
+                      ORDER BY id DESC LIMIT ?4)
          ORDER BY id"
     );
     let mut statement = database.prepare_cached(&sql)?;
-    let rows = statement.query_map(params![session.as_str(), before, limit], QueueRow::read)?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
-/// The payload of the marker that closes the turn of these events, if it has arrived: it may hold the turn's last words.
-pub fn closing_payload(
-    database: &Connection,
-    session: &SessionId,
-    after: i64,
-) -> Result<Option<String>, StoreError> {
-    let sql = "SELECT kind, payload FROM pending_queue
-               WHERE session_id = ?1 AND id > ?2 AND status IN ('raw', 'processing') AND kind <> 'observation'
-               ORDER BY id LIMIT 1";
-    let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?));
-    let marker =
-        database.prepare_cached(sql)?.query_row(params![session.as_str(), after], read).optional()?;
-    Ok(marker.filter(|(kind, _)| kind == "summarize").and_then(|(_, payload)| payload))
+    let mut rows = statement.query(params![session.as_str(), prompts.start(), prompts.end(), limit])?;
+    while let Some(row) = rows.next()? {
+        take(QueueRow::read(row)?);
+    }
+    Ok(())
 }

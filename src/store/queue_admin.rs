@@ -1,17 +1,17 @@
-//! What people do to the queue: look at it, try again, do again, clear away.
+//! User operations on the queue: list, retry, redo, purge.
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
 use super::StoreError;
-use super::queue::BEYOND_CEILING;
+use super::queue::WITHOUT_MODEL;
 use crate::model::Millis;
 
-/// A row as a list shows it.
+/// A row as `queue list` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ListedRow {
     /// Its id.
     pub id: i64,
-    /// Whose it is.
+    /// The session's id.
     pub session_id: Option<String>,
     /// observation, summarize, flush.
     pub kind: String,
@@ -19,17 +19,17 @@ pub struct ListedRow {
     pub tool_name: Option<String>,
     /// raw, processing, done, skipped, error.
     pub status: String,
-    /// How often it was tried.
+    /// Number of attempts so far.
     pub attempts: i64,
-    /// When it is tried next.
+    /// Time of the next attempt.
     pub next_attempt_at: Option<Millis>,
-    /// What went wrong, or why it was skipped.
+    /// The last error, or the reason for skipping it.
     pub last_error: Option<String>,
-    /// When it arrived.
+    /// Arrival time.
     pub created_at: Millis,
 }
 
-/// Rows in these states, newest first.
+/// Lists rows in these states, newest first.
 pub fn list(database: &Connection, states: &[&str], limit: u32) -> Result<Vec<ListedRow>, StoreError> {
     let sql = "SELECT id, session_id, kind, tool_name, status, attempts, next_attempt_at, last_error, created_at
                FROM pending_queue WHERE status IN (SELECT value FROM json_each(?1)) ORDER BY id DESC LIMIT ?2";
@@ -51,7 +51,8 @@ pub fn list(database: &Connection, states: &[&str], limit: u32) -> Result<Vec<Li
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Brings back what ended in an error or was stopped: one row, or all. A payload that could not be understood stays.
+/// Requeues rows that failed or were stopped: one row, or all. Rows whose payload could not be
+/// parsed stay.
 pub fn retry(database: &mut Connection, id: Option<i64>, now: Millis) -> Result<usize, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let sql =
@@ -65,34 +66,30 @@ pub fn retry(database: &mut Connection, id: Option<i64>, now: Millis) -> Result<
     Ok(retried)
 }
 
-/// What was brought back belongs to turns that are over: it need not wait for silence.
+/// Requeued rows belong to finished turns, so they need not wait for silence.
 fn close_batches(database: &Connection, now: Millis) -> Result<(), StoreError> {
-    let sql = "INSERT OR IGNORE INTO pending_queue (event_key, session_id, kind, created_at)
-               SELECT DISTINCT 'again:' || session_id || '@' || ?1, session_id, 'flush', ?1
-               FROM pending_queue WHERE status IN ('raw', 'processing') AND kind = 'observation'";
+    let sql = "INSERT OR IGNORE INTO pending_queue (event_key, session_id, kind, prompt_number, created_at)
+               SELECT 'again:' || session_id || '@' || ?1, session_id, 'flush', max(prompt_number), ?1
+               FROM pending_queue WHERE status IN ('raw', 'processing') AND kind = 'observation' GROUP BY session_id";
     database.execute(sql, [now])?;
     Ok(())
 }
 
-/// Brings back what rules did because the day's ceiling was reached, and takes away what they made of it. Only events
-/// whose payload is still there.
+/// Requeues whole turns, events and end marker, that rules settled because the model failed. Their
+/// notes stay until the model's replace them. Only turns that still have all payloads qualify.
 pub fn redo(database: &mut Connection, now: Millis) -> Result<usize, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let sql = "UPDATE observations SET deleted_at = ?1
-               WHERE deleted_at IS NULL AND provider = 'local' AND id IN (
-                 SELECT s.observation_id FROM observation_sources s JOIN pending_queue q ON q.id = s.queue_id
-                 WHERE q.status = 'done' AND q.finished_at IS NOT NULL AND q.last_error = ?2 AND q.payload IS NOT NULL)";
-    transaction.execute(sql, params![now, BEYOND_CEILING])?;
     let sql = "UPDATE pending_queue SET status = 'raw', attempts = 0, last_error = NULL, finished_at = NULL
-               WHERE status = 'done' AND finished_at IS NOT NULL AND kind = 'observation' AND last_error = ?1
-                 AND payload IS NOT NULL";
-    let redone = transaction.execute(sql, [BEYOND_CEILING])?;
+               WHERE finished_at IS NOT NULL AND status = 'done'
+                 AND last_error >= ?1 AND last_error < ?1 || char(0x10ffff)
+                 AND (payload IS NOT NULL OR kind = 'flush')";
+    let redone = transaction.execute(sql, [WITHOUT_MODEL])?;
     close_batches(&transaction, now)?;
     transaction.commit()?;
     Ok(redone)
 }
 
-/// Deletes finished rows with their payloads. What was made of them stays.
+/// Deletes finished rows with their payloads. The memories made of them stay.
 pub fn purge(database: &Connection) -> Result<usize, StoreError> {
     Ok(database.execute("DELETE FROM pending_queue WHERE finished_at IS NOT NULL", [])?)
 }

@@ -1,8 +1,8 @@
-//! A damaged database is replaced by what can be had: what can still be read of it, and the newest good backup. The damaged
-//! file is kept.
+//! Replaces a damaged database with everything that can be read from it and from the newest good
+//! backup. The damaged file is kept.
 //!
-//! While this goes on a marker file keeps hooks away from the database; their events wait in the spool. Whatever ends the
-//! process in the middle, the next worker finds the marker and goes on.
+//! During a recovery, a marker file keeps hooks away from the database; their events go to the
+//! spool. If the process dies, the next worker finds the marker and resumes.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -21,39 +21,40 @@ use super::rows::{self, Importer, Row, Taken};
 use super::salvage::Damaged;
 use super::tables::{TABLES, Table, by_name};
 use super::{StoreError, check, forget, schema, write_ahead};
+use crate::disk;
 use crate::model::Millis;
 use crate::paths::{Home, create_private_dir, with_suffix};
 
-/// Longer than a hook that passed the marker before it was there needs to be done.
-const HOOKS_ARE_DONE: Duration = Duration::from_millis(400);
+/// Time that a hook needs to finish if it checked for the marker before it was there.
+const HOOK_GRACE: Duration = Duration::from_millis(400);
 
-/// So many damaged files are kept.
+/// Number of damaged files to keep.
 const KEPT: usize = 3;
 
-/// What came of a recovery.
+/// The result of a recovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// What was wrong.
+    /// The cause of the damage.
     pub reason: String,
-    /// Where the damaged file is now.
+    /// The new path of the damaged file.
     pub damaged: PathBuf,
-    /// Rows that were read from the damaged file, by table.
+    /// Rows read from the damaged file, by table.
     pub salvaged: BTreeMap<&'static str, u64>,
-    /// Tables of which something could not be read.
+    /// Tables with rows that could not be read.
     pub incomplete: Vec<&'static str>,
-    /// The backup that filled the holes.
+    /// The backup that supplied missing rows.
     pub backup: Option<PathBuf>,
-    /// When that was made.
+    /// Creation time of that backup.
     pub backup_at: Option<Millis>,
-    /// Rows that came from it, by table.
+    /// Rows from the backup, by table.
     pub restored: BTreeMap<&'static str, u64>,
-    /// Rows that were read and made no sense.
+    /// Rows that were read but violate the schema.
     pub refused: u64,
 }
 
 impl Report {
-    /// As people are told.
-    pub fn told(&self) -> String {
+    /// Renders the report for the user.
+    pub fn render(&self) -> String {
         let sum = |counts: &BTreeMap<&'static str, u64>| counts.values().sum::<u64>();
         let of = |counts: &BTreeMap<&'static str, u64>, name| counts.get(name).copied().unwrap_or_default();
         let from_backup = match self.backup_at.map(jiff::Timestamp::from_millisecond) {
@@ -63,16 +64,16 @@ impl Report {
                 of(&self.restored, "observations"),
                 at.strftime("%Y-%m-%d %H:%M UTC")
             ),
-            _ => "; there was no good backup".into(),
+            _ => "; no good backup was found".into(),
         };
         let lost = if self.incomplete.is_empty() {
             String::new()
         } else {
-            format!(" Something of {} could not be read.", self.incomplete.join(", "))
+            format!(" Some rows of {} could not be read.", self.incomplete.join(", "))
         };
         format!(
             "claude-mem: the database was damaged and has been recovered: {} rows ({} observations) were read from the \
-             damaged file{from_backup}.{lost} What was wrong: {}. The damaged file is kept: {}",
+             damaged file{from_backup}.{lost} Cause: {}. The damaged file is kept: {}",
             sum(&self.salvaged),
             of(&self.salvaged, "observations"),
             self.reason.trim_end_matches('.'),
@@ -86,46 +87,48 @@ impl Report {
 pub struct Marker(PathBuf);
 
 impl Marker {
-    /// Places it, with something to know after a crash, and waits for hooks that did not see it.
+    /// Places the marker, with the state to resume from after a crash, and waits for hooks that did
+    /// not see it.
     pub fn place(home: &Home, content: &str) -> Result<Self, StoreError> {
         let path = home.recovering();
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
         file.write_all(content.as_bytes())?;
         file.sync_all()?;
-        std::thread::sleep(HOOKS_ARE_DONE);
+        std::thread::sleep(HOOK_GRACE);
         Ok(Self(path))
     }
 
-    /// Lets them in again.
+    /// Removes the marker, so that hooks use the database again.
     pub fn remove(self) -> Result<(), StoreError> {
         Ok(fs::remove_file(self.0)?)
     }
 }
 
-/// Whether a recovery was begun and did not come to its end.
+/// True if a recovery was interrupted.
 pub fn is_unfinished(home: &Home) -> bool {
     home.recovering().exists()
 }
 
-/// Whether the database is an empty file though there was something in it: a backup tells.
+/// True if the database is an empty file although a backup shows that it had content.
 pub fn was_emptied(home: &Home, now: Millis) -> bool {
     fs::metadata(home.database()).is_ok_and(|meta| meta.len() == 0)
         && fs::metadata(home.log()).map_or(0, |meta| meta.len()) == 0
         && backup::newest_good(&home.backups(), now).is_some()
 }
 
-/// What is wrong with the database's log, if something is. SQLite itself reads on as if nothing had been behind the fault.
+/// Returns the fault in the WAL, if there is one. SQLite itself ignores everything behind a fault
+/// without an error.
 pub fn fault_of_log(home: &Home) -> Option<String> {
     write_ahead::fault(&home.database())
 }
 
-/// Looks at the whole database. An error tells what is damaged.
+/// Checks the whole database. The error names the damage.
 pub fn examine(home: &Home) -> Result<(), StoreError> {
     check::pages(&super::open_to_read(home, 5000)?)
 }
 
-/// Where the tables are whole it is the search index that is damaged: begins to make it anew, which the worker brings to its
-/// end. An error tells what is damaged beside it.
+/// If all tables are intact, only the search index is damaged: starts to rebuild it, which the
+/// worker completes. The error names any other damage.
 pub fn renew_index(home: &Home) -> Result<(), StoreError> {
     let mut database = super::open_for_hook(home, 5000)?;
     for table in &TABLES {
@@ -134,20 +137,20 @@ pub fn renew_index(home: &Home) -> Result<(), StoreError> {
     super::index::begin_rebuild(&mut database)?;
     drop(database);
     check::everything(&super::open_to_read(home, 5000)?)?;
-    tracing::warn!("the tables are whole: the search index is made anew");
+    tracing::warn!("all tables are intact: rebuilding the search index");
     Ok(())
 }
 
-/// Brings a recovery to its end that was interrupted.
+/// Completes an interrupted recovery.
 pub fn resume(home: &Home, now: Millis) -> Result<(), StoreError> {
     if fs::read_to_string(home.recovering())?.is_empty() {
-        // A backup was to take the database's place; one of the two is there, and whole.
+        // A backup was about to replace the database; one of the two is at its path and intact.
         return Ok(fs::remove_file(home.recovering())?);
     }
     recover(home, "a recovery was interrupted", now).map(drop)
 }
 
-/// Moves the database away, as it is.
+/// Moves the database away unchanged.
 pub fn put_aside(home: &Home, now: Millis) -> Result<PathBuf, StoreError> {
     let aside = new_place(home, now)?;
     move_aside(&home.database(), &aside)?;
@@ -160,8 +163,12 @@ pub fn recover(home: &Home, reason: &str, now: Millis) -> Result<Report, StoreEr
         Some(begun) => begun,
         None => (home.database(), new_place(home, now)?),
     };
+    let size = |path: &Path| fs::metadata(path).map_or(0, |meta| meta.len());
+    let damaged = if aside.exists() { &aside } else { &place };
+    // Hooks use the spool meanwhile, and the next attempt may find more room.
+    disk::check_room(home.dir(), size(damaged) + size(&with_suffix(damaged, "-wal")))?;
     let marker = Marker::place(home, &format!("{}\n{}", place.display(), aside.display()))?;
-    // Where both are there, the new one has taken its place already: only the marker was left.
+    // If both exist, the new database is already at its path and only the marker was left.
     if aside.exists() && place.exists() {
         marker.remove()?;
         return Ok(Report { reason: reason.into(), damaged: aside, ..Report::default() });
@@ -171,12 +178,13 @@ pub fn recover(home: &Home, reason: &str, now: Millis) -> Result<Report, StoreEr
     let report = build(home, &place, &aside, reason, now)?;
     tracing::info!(salvaged = ?report.salvaged, restored = ?report.restored, refused = report.refused, "recovered");
     marker.remove()?;
-    forget_old_ones(home);
+    delete_old_damaged_files(home);
     Ok(report)
 }
 
-/// Where the database was and where it was to go, if a recovery was begun. While it is away nobody can tell its place: beside
-/// another program's database it has another name.
+/// Returns the original and the new path of the damaged database, if a recovery was begun. While
+/// the file is away its path cannot be derived: next to another program's database ours has another
+/// name.
 fn begun(home: &Home) -> Option<(PathBuf, PathBuf)> {
     let content = fs::read_to_string(home.recovering()).ok()?;
     let (place, aside) = content.split_once('\n')?;
@@ -188,7 +196,7 @@ fn new_place(home: &Home, now: Millis) -> Result<PathBuf, StoreError> {
     Ok(home.damaged().join(format!("claude-mem-{now}.db")))
 }
 
-/// The database first: as long as it is in its place its log belongs to it.
+/// Moves the database first: as long as it is at its path, its WAL belongs to it.
 fn move_aside(database: &Path, aside: &Path) -> Result<(), StoreError> {
     for suffix in ["", "-wal"] {
         let (from, to) = (with_suffix(database, suffix), with_suffix(aside, suffix));
@@ -200,7 +208,7 @@ fn move_aside(database: &Path, aside: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Builds the new database beside its place, and puts it there when it is whole.
+/// Builds the new database next to its final path, and moves it there when it is complete.
 fn build(home: &Home, place: &Path, aside: &Path, reason: &str, now: Millis) -> Result<Report, StoreError> {
     let scratch = home.damaged();
     let unfinished = scratch.join("recovered.tmp");
@@ -214,12 +222,12 @@ fn build(home: &Home, place: &Path, aside: &Path, reason: &str, now: Millis) -> 
     let mut database = Connection::open(&unfinished)?;
     fs::set_permissions(&unfinished, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
     schema::create(&mut database, Duration::from_secs(5))?;
-    // It is not there for anybody before it is whole.
+    // Not synced: nothing uses the file before it is complete.
     database.pragma_update(None, "synchronous", "OFF")?;
     fill(&mut database, home, aside, &mut report, now)?;
     let data = serde_json::to_value(&report).unwrap_or_default();
     log(&database, &LogEntry { event_type: "recovery", data, ..LogEntry::default() }, now)?;
-    notice(&database, &report.told(), now)?;
+    notice(&database, &report.render(), now)?;
     database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     drop(database);
     File::open(&unfinished)?.sync_all()?;
@@ -237,36 +245,43 @@ fn fill(
     now: Millis,
 ) -> Result<(), StoreError> {
     let damaged = Damaged::views(aside, &home.damaged()).unwrap_or_else(|error| {
-        tracing::warn!(%error, "nothing can be read of the damaged database: {error}");
+        tracing::warn!(%error, "cannot read the damaged database: {error}");
         Vec::new()
     });
     let backup = usable_backup(home, report, now);
     let forgotten = forgotten(&damaged, backup.as_ref().map(|(_, database)| database))?;
     let transaction = database.transaction()?;
     let mut importer = Importer::default();
-    // Sessions from both first, so that rows of the one find sessions that only the other has.
+    // Projects and sessions from both sources first, so that rows of one source find sessions that
+    // only the other has.
     for table in &TABLES {
-        let is_sessions = table.name == "sessions";
+        let is_first = is_referred_to_by_text(table);
         for damaged in damaged.iter().filter(|damaged| damaged.has(table)) {
             salvage(&transaction, damaged, table, &mut importer, report)?;
         }
         if !damaged.iter().any(|damaged| damaged.has(table)) {
             report.incomplete.push(table.name);
         }
-        if let Some((_, backup)) = backup.as_ref().filter(|_| is_sessions) {
+        if let Some((_, backup)) = backup.as_ref().filter(|_| is_first) {
             restore(&transaction, backup, &[table], &mut importer, &forgotten, &mut report.restored)?;
         }
     }
     if let Some((_, backup)) = &backup {
-        let others: Vec<&'static Table> = TABLES.iter().filter(|table| table.name != "sessions").collect();
-        // The numbers of the backup are those of the damaged file: it is an earlier state of it.
+        let others: Vec<&'static Table> =
+            TABLES.iter().filter(|table| !is_referred_to_by_text(table)).collect();
+        // The backup is an earlier state of the damaged file, so both use the same row ids.
         restore(&transaction, backup, &others, &mut importer, &forgotten, &mut report.restored)?;
     }
     importer.finish(&transaction)?;
     Ok(transaction.commit()?)
 }
 
-/// The newest good backup. An older schema is no hindrance: what it lacks has a default.
+/// True if rows of other tables refer to this table by a text that is the same in every copy.
+fn is_referred_to_by_text(table: &Table) -> bool {
+    matches!(table.name, "projects" | "sessions")
+}
+
+/// Returns the newest good backup. An older schema is fine: missing columns have defaults.
 fn usable_backup(home: &Home, report: &mut Report, now: Millis) -> Option<(Copy, Connection)> {
     let (copy, checked, database) = backup::newest_good(&home.backups(), now)?;
     if checked.schema > schema::CURRENT {
@@ -320,7 +335,12 @@ fn restore(
         if !backup.table_exists(None, table.name)? {
             continue;
         }
-        rows::read(backup, table, |row| {
+        rows::read(backup, table, |mut row| {
+            if table.name == "sessions" && !forgotten.keys.is_empty() {
+                // The digest may quote a memory that was forgotten since. The next turn builds a
+                // new one.
+                row.retain(|(name, _)| !matches!(name.as_str(), "title" | "outcome" | "open_items"));
+            }
             if !forgotten.holds(table, &row) && importer.take(database, table, row)? == Taken::New {
                 *restored.entry(table.name).or_default() += 1;
             }
@@ -330,11 +350,11 @@ fn restore(
     Ok(())
 }
 
-/// What the user had forgotten, and an older backup may still hold.
+/// Keys of memories that the user deleted and that an older backup may still hold.
 #[derive(Debug, Default)]
 struct Forgotten {
     keys: HashSet<String>,
-    /// Everything before this.
+    /// Everything before this time was deleted.
     everything: Option<Millis>,
 }
 
@@ -382,8 +402,8 @@ fn forgotten(damaged: &[Damaged], backup: Option<&Connection>) -> Result<Forgott
     Ok(forgotten)
 }
 
-/// Keeps the newest of the damaged files. Best effort: they are only for somebody who wants to look further.
-fn forget_old_ones(home: &Home) {
+/// Deletes all but the newest damaged files. Best effort: they only serve further investigation.
+fn delete_old_damaged_files(home: &Home) {
     let entries = fs::read_dir(home.damaged()).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut files: Vec<PathBuf> =
         entries.filter(|path| path.extension().is_some_and(|extension| extension == "db")).collect();
@@ -395,7 +415,7 @@ fn forget_old_ones(home: &Home) {
     }
 }
 
-/// The last recovery since then.
+/// Returns the last recovery since a given time.
 pub fn last(database: &Connection, since: Millis) -> Result<Option<(Millis, Value)>, StoreError> {
     use rusqlite::OptionalExtension;
     let sql = "SELECT created_at, data FROM event_log WHERE event_type = 'recovery' AND created_at >= ?1

@@ -1,4 +1,4 @@
-//! Puts a backup in the place of the database. What was there is kept.
+//! Replaces the database with a backup. The previous database is kept.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -16,19 +16,19 @@ use super::{StoreError, schema};
 use crate::model::Millis;
 use crate::paths::{Home, with_suffix};
 
-/// Where that is which was there before.
+/// The location of the previous database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kept {
-    /// There was nothing.
+    /// There was none.
     Nothing,
-    /// In a backup.
+    /// It is in a backup.
     Backup(PathBuf),
-    /// It was damaged, and is kept as it is.
+    /// It was damaged and is kept as it was.
     Damaged(PathBuf),
 }
 
 impl Kept {
-    /// The file.
+    /// Returns the file.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Nothing => None,
@@ -37,7 +37,7 @@ impl Kept {
     }
 }
 
-/// Replaces the database by this backup. No worker may run; hooks put their events aside meanwhile.
+/// Replaces the database with this backup. No worker may run; hooks use the spool meanwhile.
 pub fn restore(home: &Home, file: &Path, now: Millis) -> Result<Kept, StoreError> {
     let source = backup::open(file)?;
     let checked = backup::check(&source)?;
@@ -49,7 +49,7 @@ pub fn restore(home: &Home, file: &Path, now: Millis) -> Result<Kept, StoreError
         _ => {}
     }
     home.prepare()?;
-    // Empty: whatever ends us, the database in its place is whole.
+    // An empty marker: if we die, the database at its path is intact.
     let marker = Marker::place(home, "")?;
     let kept = replace(home, &source, file, now);
     marker.remove()?;
@@ -65,7 +65,7 @@ fn replace(home: &Home, source: &Connection, file: &Path, now: Millis) -> Result
         return Err(error);
     }
     let kept = keep(home, &place, now)?;
-    // A log that is left would be taken for the new database's.
+    // A WAL left behind would be applied to the new database.
     for suffix in ["-wal", "-shm"] {
         let _ = fs::remove_file(with_suffix(&place, suffix));
     }
@@ -74,7 +74,7 @@ fn replace(home: &Home, source: &Connection, file: &Path, now: Millis) -> Result
     Ok(kept)
 }
 
-/// Copies the backup beside the database, brings it up to date, and notes in it where it comes from.
+/// Copies the backup next to the database, migrates it, and records its origin in it.
 fn prepare_copy(
     home: &Home,
     source: &Connection,
@@ -91,7 +91,7 @@ fn prepare_copy(
     log(&copy, &entry, now)?;
     backup::check(&copy)?;
     copy.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-    // Closing the last connection removes the log.
+    // Closing the last connection removes the WAL.
     drop(copy);
     Ok(File::open(unfinished)?.sync_all()?)
 }

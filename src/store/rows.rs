@@ -1,5 +1,5 @@
-//! Rows of our tables on their way from one database to another: out of a backup, an export, a damaged file. Each is stored
-//! once, however often it comes, and whatever number it had there.
+//! Copies rows of our tables between databases: from a backup, an export or a damaged file. Each
+//! row is stored once, however often it arrives and whatever its id was.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,23 +7,24 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Statement, params, params_from_iter};
 
 use super::StoreError;
+use super::projects::{self, Claim};
 use super::tables::{TABLES, Table};
 
-/// A row: its columns, by name.
+/// A row: column names and values.
 pub type Row = Vec<(String, Value)>;
 
-/// What became of a row.
+/// The result of importing a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taken {
     /// It is stored now.
     New,
-    /// It was there already.
+    /// It was already there.
     Known,
-    /// It cannot be: it breaks a rule of its table.
+    /// It violates a constraint of its table.
     Refused(String),
 }
 
-/// Reads all rows of a table in turn.
+/// Reads all rows of a table.
 pub fn read(
     database: &Connection,
     table: &Table,
@@ -39,13 +40,14 @@ pub fn read(
     Ok(())
 }
 
-/// The names of a statement's columns, in a database that may be damaged or a stranger's.
+/// Returns the column names of a statement, in a database that may be damaged or from another
+/// program.
 pub fn column_names(database: &Connection, statement: &Statement<'_>) -> Result<Vec<String>, StoreError> {
     names_are_text(database)?;
     Ok(statement.column_names().into_iter().map(str::to_owned).collect())
 }
 
-/// Refuses a schema that is no text: SQLite does not mind it, and rusqlite panics at its names.
+/// Rejects a schema with names that are not UTF-8: SQLite accepts them, but rusqlite panics.
 pub fn names_are_text(database: &Connection) -> Result<(), StoreError> {
     let mut statement = database.prepare_cached("SELECT sql FROM sqlite_schema")?;
     let mut rows = statement.query([])?;
@@ -53,13 +55,13 @@ pub fn names_are_text(database: &Connection) -> Result<(), StoreError> {
         if let ValueRef::Text(sql) | ValueRef::Blob(sql) = row.get_ref(0)?
             && std::str::from_utf8(sql).is_err()
         {
-            return Err(StoreError::Damaged("the names of its columns are no text".into()));
+            return Err(StoreError::Damaged("its column names are not UTF-8".into()));
         }
     }
     Ok(())
 }
 
-/// How many rows each table has; an older database may lack some tables.
+/// Counts the rows of each table; an older database may lack some tables.
 pub fn counts(database: &Connection) -> Result<BTreeMap<&'static str, i64>, StoreError> {
     let mut counts = BTreeMap::new();
     for table in TABLES.iter().filter(|table| database.table_exists(None, table.name).unwrap_or(false)) {
@@ -69,12 +71,12 @@ pub fn counts(database: &Connection) -> Result<BTreeMap<&'static str, i64>, Stor
     Ok(counts)
 }
 
-/// The value of a column.
+/// Returns the value of a column.
 pub fn value<'a>(row: &'a Row, column: &str) -> Option<&'a Value> {
     row.iter().find(|(name, _)| name == column).map(|(_, value)| value)
 }
 
-/// The text of a column.
+/// Returns the text of a column.
 pub fn text<'a>(row: &'a Row, column: &str) -> Option<&'a str> {
     match value(row, column) {
         Some(Value::Text(text)) => Some(text),
@@ -82,7 +84,7 @@ pub fn text<'a>(row: &'a Row, column: &str) -> Option<&'a str> {
     }
 }
 
-/// Whether there is a session of that name.
+/// True if there is a session with this id.
 pub fn has_session(database: &Connection, id: &str) -> Result<bool, StoreError> {
     let sql = "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1)";
     Ok(database.prepare_cached(sql)?.query_row([id], |row| row.get(0))?)
@@ -95,18 +97,20 @@ fn number(row: &Row, column: &str) -> Option<i64> {
     }
 }
 
-/// Stores rows that come from elsewhere. The caller makes the transactions.
+/// Imports rows from another database. The caller opens the transactions.
 #[derive(Debug, Default)]
 pub struct Importer {
-    /// From the numbers there to the numbers here, by table.
+    /// Maps source ids to our ids, by table.
     numbers: HashMap<&'static str, HashMap<i64, i64>>,
     columns: HashMap<&'static str, Vec<String>>,
-    /// Learnings, and the number there of the one that took their place, which may come later.
+    /// Maps source project names to ours.
+    projects: HashMap<String, String>,
+    /// Learnings, and the source id of the learning that supersedes them, which may come later.
     superseded: Vec<(i64, i64)>,
 }
 
 impl Importer {
-    /// Stores a row, unless it is there.
+    /// Stores a row, unless it is already there.
     pub fn take(
         &mut self,
         database: &Connection,
@@ -115,9 +119,16 @@ impl Importer {
     ) -> Result<Taken, StoreError> {
         let columns = self.columns(database, table)?;
         row.retain(|(name, _)| columns.contains(name));
+        if table.name == "projects" {
+            return self.take_project(database, &row);
+        }
+        if let Some(here) = text(&row, "project").and_then(|there| self.projects.get(there)) {
+            let here = Value::Text(here.clone());
+            set(&mut row, "project", here);
+        }
         let there = number(&row, "id").filter(|_| table.is_numbered);
         if !self.translate(database, table, &mut row)? {
-            return Ok(Taken::Refused("it refers to something that is not there".into()));
+            return Ok(Taken::Refused("it refers to a row that does not exist".into()));
         }
         if let Some(here) = known(database, table, &row)? {
             self.note(table, there, here);
@@ -135,13 +146,16 @@ impl Importer {
         match insert(database, table, &row) {
             Ok(()) => {}
             Err(StoreError::Refused(error)) => {
-                // Made for a row that makes no sense, it makes none itself.
+                // Remove the session that was created only for this rejected row.
                 if let Some(session) = made_session {
                     database.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;
                 }
                 return Ok(Taken::Refused(error.to_string()));
             }
             Err(error) => return Err(error),
+        }
+        if table.name == "sessions" {
+            ensure_project(database, &row)?;
         }
         if let Some(here) = here {
             self.note(table, there, here);
@@ -150,7 +164,7 @@ impl Importer {
         Ok(Taken::New)
     }
 
-    /// Does what could be done only when everything was there.
+    /// Completes work that needs all rows.
     pub fn finish(&mut self, database: &Connection) -> Result<(), StoreError> {
         for (learning, there) in self.superseded.drain(..) {
             if let Some(here) = self.numbers.get("learnings").and_then(|known| known.get(&there)) {
@@ -158,11 +172,11 @@ impl Importer {
                 database.prepare_cached(sql)?.execute(params![learning, here])?;
             }
         }
-        // Older programs did not count prompts, and a session without any is not told of.
+        // Older programs did not count prompts, and sessions without prompts are not shown.
         let sql = "UPDATE sessions SET prompt_count = (SELECT max(prompt_number) FROM user_prompts WHERE session_id = sessions.id)
                    WHERE prompt_count = 0 AND EXISTS (SELECT 1 FROM user_prompts WHERE session_id = sessions.id)";
         database.execute(sql, [])?;
-        // Sources outlive their events: their numbers must not be given to others.
+        // Sources outlive their events, so event ids must not be reused.
         let sql = "UPDATE sqlite_sequence SET seq = max(seq, (SELECT coalesce(max(queue_id), 0) FROM observation_sources))
                    WHERE name = 'pending_queue'";
         if database.execute(sql, [])? == 0 {
@@ -171,6 +185,29 @@ impl Importer {
             database.execute(sql, [])?;
         }
         Ok(())
+    }
+
+    /// Imports a project by its key: it may have another name here, and its source name may belong
+    /// to another project here.
+    fn take_project(&mut self, database: &Connection, row: &Row) -> Result<Taken, StoreError> {
+        let (Some(key), Some(there)) = (text(row, "key"), text(row, "name")) else {
+            return Ok(Taken::Refused("a project needs a key and a name".into()));
+        };
+        if let Some(here) = projects::known(database, key)? {
+            self.projects.insert(there.to_owned(), here);
+            return Ok(Taken::Known);
+        }
+        // Keys that share a name in the source were joined by the user, and stay joined.
+        let joined = self.projects.get(there).cloned();
+        let claim = Claim {
+            key,
+            name: joined.as_deref().unwrap_or(there),
+            is_alias: joined.is_some(),
+            path: text(row, "path").unwrap_or_default(),
+        };
+        let here = projects::assign(database, &claim)?;
+        self.projects.insert(there.to_owned(), here);
+        Ok(Taken::New)
     }
 
     fn columns(&mut self, database: &Connection, table: &'static Table) -> Result<Vec<String>, StoreError> {
@@ -189,7 +226,8 @@ impl Importer {
         }
     }
 
-    /// Turns references to numbers there into numbers here. False if one of them leads nowhere, and the row with it.
+    /// Translates source ids in references to our ids. Returns false if one refers to nothing; then
+    /// the row cannot be stored.
     fn translate(&self, database: &Connection, table: &Table, row: &mut Row) -> Result<bool, StoreError> {
         for (column, target) in table.references {
             let Some(there) = number(row, column).filter(|_| *column != "superseded_by") else { continue };
@@ -197,7 +235,7 @@ impl Importer {
             match (here, *column) {
                 (Some(here), _) => set(row, column, Value::Integer(here)),
                 (None, "source_observation_id") => set(row, column, Value::Null),
-                // The event was dropped long ago: its number stays, unless it means another event here.
+                // The event was dropped long ago: keep its id, unless another event has it here.
                 (None, "queue_id") if !exists(database, target, there)? => {}
                 (None, _) => return Ok(false),
             }
@@ -206,7 +244,7 @@ impl Importer {
     }
 }
 
-/// What was being worked on there is not worked on here.
+/// Clears the claim: a row in progress in the source is not in progress here.
 fn give_back(row: &mut Row) {
     if text(row, "status") == Some("processing") {
         set(row, "status", Value::Text("raw".into()));
@@ -219,7 +257,7 @@ fn exists(database: &Connection, table: &str, id: i64) -> Result<bool, StoreErro
     Ok(database.prepare_cached(&sql)?.query_row([id], |row| row.get(0))?)
 }
 
-/// The number of the row that is this one already; zero where rows have none.
+/// Returns the id of the existing row with the same identity; 0 for tables without ids.
 fn known(database: &Connection, table: &Table, row: &Row) -> Result<Option<i64>, StoreError> {
     let is_same: Vec<String> =
         table.identity.iter().enumerate().map(|(at, column)| format!("{column} IS ?{}", at + 1)).collect();
@@ -230,7 +268,7 @@ fn known(database: &Connection, table: &Table, row: &Row) -> Result<Option<i64>,
     Ok(statement.query_row(params_from_iter(values), |row| row.get(0)).optional()?)
 }
 
-/// The number that the row had, or the next one if that is taken.
+/// Returns the source id, or the next free one if it is taken.
 fn free_number(database: &Connection, table: &Table, wanted: Option<i64>) -> Result<i64, StoreError> {
     if let Some(wanted) = wanted.filter(|wanted| *wanted > 0)
         && !exists(database, table.name, wanted)?
@@ -245,7 +283,8 @@ fn free_number(database: &Connection, table: &Table, wanted: Option<i64>) -> Res
     Ok(database.prepare_cached(&sql)?.query_row([], |row| row.get(0))?)
 }
 
-/// A row may outlive the record of its session: then a session is made of what the row knows. Returns the one that was made.
+/// Creates the session of a row whose session record is missing, from the row's own columns.
+/// Returns its id if it was created.
 fn ensure_session(database: &Connection, table: &Table, row: &Row) -> Result<Option<String>, StoreError> {
     let session = text(row, "session_id").filter(|_| table.name != "event_log");
     let Some(session) = session else { return Ok(None) };
@@ -255,6 +294,17 @@ fn ensure_session(database: &Connection, table: &Table, row: &Row) -> Result<Opt
     let project = text(row, "project").unwrap_or_default();
     let made = database.prepare_cached(sql)?.execute(params![session, project, at])? > 0;
     Ok(made.then(|| session.to_owned()))
+}
+
+/// Creates the project of a session whose project record is missing.
+fn ensure_project(database: &Connection, row: &Row) -> Result<(), StoreError> {
+    if let (Some(key), Some(name)) = (text(row, "project_key"), text(row, "project"))
+        && !key.is_empty()
+    {
+        let path = text(row, "project_path").unwrap_or_default();
+        projects::assign(database, &Claim { key, name, is_alias: true, path })?;
+    }
+    Ok(())
 }
 
 fn insert(database: &Connection, table: &Table, row: &Row) -> Result<(), StoreError> {

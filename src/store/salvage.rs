@@ -1,4 +1,5 @@
-//! Reads what can be read of a damaged database. It works on a copy of the file, which it may patch to make it readable.
+//! Reads the intact rows of a damaged database. Works on a copy of the file, which it may patch to
+//! make it readable.
 
 use std::collections::VecDeque;
 use std::fs::{self, OpenOptions};
@@ -15,30 +16,30 @@ use super::write_ahead::{self, Log};
 use super::{StoreError, schema};
 use crate::paths::with_suffix;
 
-/// The page size of every database that we make: SQLite's default.
+/// Page size of all our databases: SQLite's default.
 const PAGE: usize = 4096;
 
-/// What SQLite keeps in front of the first page's tree.
+/// Size of the SQLite file header, in front of the first page's tree.
 const HEADER: usize = 100;
 
-/// Looks into the gaps of one table, so that a large hole ends some time.
+/// Maximum probes into the gaps of one table, which bounds the time spent on a large hole.
 const MOST_PROBES: usize = 20_000;
 
-/// Beyond the last number that could be read, others are looked for up to here.
+/// Row ids up to this far beyond the last readable one are probed.
 const BEYOND: i64 = 1 << 20;
 
-/// What may make a file readable; the second path is for other files.
+/// A step that may make a file readable; the second path is a scratch file.
 type Preparation = fn(&Path, &Path) -> Result<(), StoreError>;
 
-/// A damaged database, opened as far as that is possible.
+/// A damaged database, opened as far as possible.
 pub struct Damaged {
     database: Connection,
     copy: PathBuf,
 }
 
 impl Damaged {
-    /// Every way to look at the file that may show something, best first: with what came behind a break of its log, and as
-    /// SQLite reads it. Neither has all of the other.
+    /// Returns every readable view of the file, best first: with the commits behind a break in its
+    /// WAL, and as SQLite reads it. Neither contains all rows of the other.
     pub fn views(file: &Path, scratch: &Path) -> Result<Vec<Self>, StoreError> {
         let length = |suffix| fs::metadata(with_suffix(file, suffix)).map_or(0, |meta| meta.len());
         if length("") + length("-wal") < PAGE as u64 {
@@ -57,14 +58,15 @@ impl Damaged {
             Err(error) if views.is_empty() => return Err(error),
             Err(_) => {}
         }
-        // Every version has had them all: where one is not found, the list of tables is damaged.
+        // Every version had all of these tables: if one is missing, the schema table is damaged.
         if !views.iter().any(|view| TABLES.iter().all(|table| view.has(table))) {
             views.extend(Self::open(file, scratch.join("salvage-tables.db"), &GRAFTS).ok());
         }
         Ok(views)
     }
 
-    /// Copies the file and its log and opens the copy, after one of these was done to it.
+    /// Copies the file and its WAL, and opens the copy after the first preparation that makes it
+    /// readable.
     fn open(file: &Path, copy: PathBuf, attempts: &[Preparation]) -> Result<Self, StoreError> {
         let scratch = copy.parent().unwrap_or(Path::new("."));
         let original = |suffix| with_suffix(file, suffix);
@@ -85,12 +87,12 @@ impl Damaged {
         Err(last)
     }
 
-    /// Whether it knows of this table.
+    /// True if the schema lists this table.
     pub fn has(&self, table: &Table) -> bool {
         self.database.table_exists(None, table.name).unwrap_or(false)
     }
 
-    /// Gives out the rows of a table that can be read. True if these are all.
+    /// Passes all readable rows of a table to `each`. True if the table is complete.
     pub fn rows(
         &self,
         table: &Table,
@@ -113,7 +115,7 @@ impl Damaged {
         Ok(false)
     }
 
-    /// Rows without numbers can be read only from both ends.
+    /// Rows without ids can only be read from both ends.
     fn keyed_rows(
         &self,
         table: &Table,
@@ -126,13 +128,13 @@ impl Damaged {
         if rows_of(&self.database, &forwards, [], |row| each(row).map(|()| ControlFlow::Continue(())))? {
             return Ok(true);
         }
-        // What comes twice is stored once.
+        // Rows read twice are stored once.
         let backwards = format!("SELECT * FROM {} ORDER BY {}", table.name, keys("DESC"));
         rows_of(&self.database, &backwards, [], |row| each(row).map(|()| ControlFlow::Continue(())))?;
         Ok(false)
     }
 
-    /// One session, if it can be read.
+    /// Returns one session, if it is readable.
     pub fn session(&self, id: &str) -> Option<Row> {
         let mut found = None;
         let sql = "SELECT * FROM sessions WHERE id = ?1";
@@ -156,7 +158,7 @@ fn open_leniently(file: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let database = Connection::open_with_flags(file, flags)?;
     database.busy_timeout(Duration::from_secs(5))?;
-    // Also lets SQLite read a file that is shorter than its header says.
+    // Also lets SQLite read a file that is shorter than its header states.
     database.pragma_update(None, "writable_schema", true)?;
     database.pragma_update(None, "cell_size_check", true)?;
     database.pragma_update(None, "query_only", true)?;
@@ -166,16 +168,17 @@ fn open_leniently(file: &Path) -> Result<Connection, StoreError> {
         |row| row.get(0),
     )?;
     if !is_ours {
-        return Err(StoreError::Damaged("its tables cannot be found".into()));
+        return Err(StoreError::Damaged("cannot find its tables".into()));
     }
     match rows::names_are_text(&database) {
         Err(error @ StoreError::Damaged(_)) => Err(error),
-        // The rest of the schema may be unreadable; what is of use shows table by table.
+        // The rest of the schema may be unreadable; each table is tried separately.
         _ => Ok(database),
     }
 }
 
-/// Runs a query. Rows until the first that cannot be read; true if there was none such. An error of `each` ends it.
+/// Runs a query and passes rows to `each` until one cannot be read; true if all could. An error
+/// from `each` ends it.
 fn rows_of(
     database: &Connection,
     sql: &str,
@@ -191,7 +194,7 @@ fn rows_of(
             Err(_) => return Ok(false),
             Ok(Some(row)) => {
                 let values = names.iter().enumerate().map(|(at, name)| Ok((name.clone(), row.get(at)?)));
-                // Text that is none is damage, too, and that of this row alone.
+                // Invalid UTF-8 is damage as well, but only of this row.
                 let Ok(values) = values.collect::<Result<Row, rusqlite::Error>>() else { continue };
                 if each(values)?.is_break() {
                     return Ok(true);
@@ -201,7 +204,7 @@ fn rows_of(
     }
 }
 
-/// A walk over a table by its numbers, around the pages that cannot be read.
+/// A walk over a table by row id, around unreadable pages.
 struct Walk<'a, F> {
     database: &'a Connection,
     table: &'static str,
@@ -210,8 +213,8 @@ struct Walk<'a, F> {
 }
 
 impl<F: FnMut(Row) -> Result<(), StoreError>> Walk<'_, F> {
-    /// Reads what lies between two numbers, from one end, until something cannot be read. Returns the last number that
-    /// could, and whether all could.
+    /// Reads the rows between two ids, from one end, until one cannot be read. Returns the last
+    /// readable id, and whether all rows were readable.
     fn read(&mut self, above: i64, below: i64, upwards: bool) -> Result<(Option<i64>, bool), StoreError> {
         let order = if upwards { "ASC" } else { "DESC" };
         let sql = format!(
@@ -230,7 +233,7 @@ impl<F: FnMut(Row) -> Result<(), StoreError>> Walk<'_, F> {
         Ok((last, is_whole))
     }
 
-    /// Looks into a gap from its middle, and into the gaps that leaves; large ones first.
+    /// Probes a gap in its middle, then the remaining gaps, largest first.
     fn search_gap(&mut self, low: i64, high: i64) -> Result<(), StoreError> {
         let mut gaps = VecDeque::from([(low, high)]);
         while let Some((low, high)) = gaps.pop_front() {
@@ -251,33 +254,34 @@ impl<F: FnMut(Row) -> Result<(), StoreError>> Walk<'_, F> {
     }
 }
 
-/// Gives the file the header that a database of ours has, if only that is broken.
+/// Replaces a broken file header with that of a new database of ours.
 fn repair_header(file: &Path, scratch: &Path) -> Result<(), StoreError> {
     let header = header_for(file, &Model::make(scratch, Layout::AsMade)?)?;
     write_at_start(file, &header)
 }
 
-/// The two ways in which a list of tables can be had again.
+/// The two possible layouts of a lost schema table.
 const GRAFTS: [Preparation; 2] = [
     |file, scratch| graft_schema(file, &Model::make(scratch, Layout::AsMade)?),
     |file, scratch| graft_schema(file, &Model::make(scratch, Layout::AsVacuumed)?),
 ];
 
-/// Writes the list of tables anew, where it cannot be read: SQLite keeps their roots in front of such a file, in the order in
-/// which they were made, so that they are where a new database has them. Only the tables; no index is needed to read them.
-/// An error if what is then read makes no sense: the layout was another.
+/// Rewrites an unreadable schema table: SQLite keeps the root pages at the start of the file in
+/// creation order, so they are where a new database has them. Only tables; reading them needs no
+/// index. Returns an error if the data does not fit: then the layout is the other one.
 fn graft_schema(file: &Path, model: &Model) -> Result<(), StoreError> {
-    // The log may hold a first page, which would hide the new one; and others, which are newer than those in the file.
+    // The WAL may contain a first page that would hide the new one, and other pages that are newer
+    // than those in the file.
     let _ = write_ahead::write_back(file);
     let _ = fs::remove_file(with_suffix(file, "-wal"));
     let _ = fs::remove_file(with_suffix(file, "-shm"));
     let mut page = [0; PAGE];
     page[..HEADER].copy_from_slice(&header_for(file, model)?);
-    // A rollback journal, and no map of who points to a page: that may be broken, too.
+    // A rollback journal, and no pointer map, because that may be damaged, too.
     page[18..20].fill(1);
     page[52..56].fill(0);
     page[64..68].fill(0);
-    // An empty leaf of a table, whose content would begin at the page's end.
+    // An empty table leaf, whose cell content starts at the end of the page.
     page[HEADER] = 0x0d;
     page[HEADER + 5..HEADER + 7].copy_from_slice(&(PAGE as u16).to_be_bytes());
     write_at_start(file, &page)?;
@@ -292,8 +296,8 @@ fn graft_schema(file: &Path, model: &Model) -> Result<(), StoreError> {
     make_sense(&open_leniently(file)?)
 }
 
-/// Columns whose values tell a table from others.
-const TELLING: [(&str, &str); 6] = [
+/// Columns whose values identify their table.
+const IDENTIFYING: [(&str, &str); 6] = [
     (
         "sessions",
         "typeof(id) = 'text' AND typeof(started_at) = 'integer' AND typeof(prompt_count) = 'integer'",
@@ -312,35 +316,35 @@ const TELLING: [(&str, &str); 6] = [
 ];
 
 fn make_sense(database: &Connection) -> Result<(), StoreError> {
-    for (table, is_ours) in TELLING {
+    for (table, is_ours) in IDENTIFYING {
         let sql = format!("SELECT coalesce((SELECT {is_ours} FROM {table} NOT INDEXED LIMIT 1), 1)");
-        // What cannot be read is damaged, and says nothing.
+        // An unreadable value is damage and proves nothing.
         if database
             .query_row(&sql, [], |row| row.get::<_, Option<bool>>(0))
             .is_ok_and(|is_ours| is_ours != Some(true))
         {
-            return Err(StoreError::Damaged(format!("{table} is somewhere else")));
+            return Err(StoreError::Damaged(format!("{table} is not at the expected page")));
         }
     }
     Ok(())
 }
 
-/// Where the tables lie.
+/// The order of the root pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
-    /// In the order in which they were made.
+    /// In creation order.
     AsMade,
-    /// Forgetting rewrites the file, which puts all tables in front of all indexes.
+    /// After a VACUUM (done by forgetting): all tables in front of all indexes.
     AsVacuumed,
 }
 
-/// The header of a new database, for a file of this size.
+/// Builds the header of a new database for a file of this size.
 fn header_for(file: &Path, model: &Model) -> Result<[u8; HEADER], StoreError> {
     let mut header = model.header;
     let target = OpenOptions::new().write(true).open(file)?;
     let pages = target.metadata()?.len().div_ceil(PAGE as u64);
     target.set_len(pages * PAGE as u64)?;
-    // The number of pages, and that it is valid; no list of free ones.
+    // The page count, marked valid, and an empty free list.
     header[28..32].copy_from_slice(&u32::try_from(pages).unwrap_or(u32::MAX).to_be_bytes());
     header.copy_within(24..28, 92);
     header[32..40].fill(0);
@@ -353,10 +357,10 @@ fn write_at_start(file: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     Ok(target.sync_all()?)
 }
 
-/// What a new database of ours looks like.
+/// A new database of ours, as a model.
 struct Model {
     header: [u8; HEADER],
-    /// Name, root page, and columns.
+    /// Name, root page and columns.
     tables: Vec<(String, i64, String)>,
 }
 
@@ -386,7 +390,7 @@ impl Model {
             let root = database.query_row(sql, [table.name], |row| row.get(0))?;
             tables.push((table.name.to_owned(), root, columns_of(&database, table)?));
         }
-        // Closing it writes its log back.
+        // Closing it checkpoints its WAL.
         drop(database);
         let mut header = [0; HEADER];
         fs::File::open(path)?.read_exact(&mut header)?;
@@ -394,7 +398,8 @@ impl Model {
     }
 }
 
-/// A definition with the columns in their order, and without anything that would need an index.
+/// Returns the table's definition with its columns in order, without constraints that need an
+/// index.
 fn columns_of(database: &Connection, table: &Table) -> Result<String, StoreError> {
     let statement = database.prepare(&format!("SELECT * FROM {} LIMIT 0", table.name))?;
     let names = statement.column_names();

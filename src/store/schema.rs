@@ -1,4 +1,4 @@
-//! The schema's versions: creation, migration, and the refusal of what we do not know.
+//! Schema versions: creates and migrates the schema, and rejects unknown versions.
 
 #[cfg(feature = "service")]
 use std::path::Path;
@@ -12,38 +12,32 @@ use super::backup::{self, Reason};
 #[cfg(feature = "service")]
 use crate::model::Millis;
 
-/// Each brings the schema from its index to the next version. A shipped one is never edited.
-const MIGRATIONS: [&str; 6] = [
-    include_str!("migrations/0001_capture.sql"),
-    include_str!("migrations/0002_search.sql"),
-    include_str!("migrations/0003_vectors.sql"),
-    include_str!("migrations/0004_learning.sql"),
-    include_str!("migrations/0005_quicker_search.sql"),
-    include_str!("migrations/0006_outlines.sql"),
-];
+/// Each migration leads from its index to the next version. A shipped one is never edited.
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_schema.sql")];
 
-/// The version that this program writes and understands.
+/// The schema version that this program reads and writes.
 pub const CURRENT: i64 = MIGRATIONS.len() as i64;
 
-/// How a database's version relates to ours.
+/// The version of a database, compared with ours.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Version {
-    /// There is nothing in it yet.
+    /// The database is empty.
     Empty,
     /// Ours.
     Current,
-    /// An earlier one of ours.
+    /// An earlier version of ours.
     Older(i64),
 }
 
-/// The version of an open database; an error if a newer program, or another one, made it.
+/// Returns the version of an open database; an error if a newer or another program created it.
 pub fn version(database: &Connection) -> Result<Version, StoreError> {
     let mut found = user_version(database)?;
     if found == 0 {
         if is_empty(database)? {
             return Ok(Version::Empty);
         }
-        // Somebody may have made the schema between the two looks; its tables and its version come together.
+        // Another process may have created the schema between the two reads; tables and version are
+        // committed together.
         found = user_version(database)?;
     }
     match found {
@@ -62,9 +56,10 @@ fn is_empty(database: &Connection) -> Result<bool, StoreError> {
     Ok(database.query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))?)
 }
 
-/// Makes the schema in an empty database. Any number of processes may do so at once; one of them wins, and all succeed.
+/// Creates the schema in an empty database. Several processes may do so at once; one of them wins,
+/// and all succeed.
 pub fn create(database: &mut Connection, patience: Duration) -> Result<(), StoreError> {
-    // Only before the first table can the file be told to give pages back later.
+    // auto_vacuum can only be set before the first table is created.
     database.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     switch_to_wal(database, patience)?;
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -74,7 +69,7 @@ pub fn create(database: &mut Connection, patience: Duration) -> Result<(), Store
     Ok(transaction.commit()?)
 }
 
-/// SQLite does not wait on its own for the lock that this switch needs.
+/// Retries, because SQLite does not wait for the lock that this switch needs.
 fn switch_to_wal(database: &Connection, patience: Duration) -> Result<(), StoreError> {
     let deadline = Instant::now() + patience;
     loop {
@@ -89,7 +84,7 @@ fn switch_to_wal(database: &Connection, patience: Duration) -> Result<(), StoreE
     }
 }
 
-/// Brings an older database up to date, after a backup into `backups`. All or nothing.
+/// Migrates an older database, after a backup into `backups`. All or nothing.
 #[cfg(feature = "service")]
 pub fn migrate(database: &mut Connection, backups: &Path, now: Millis) -> Result<(), StoreError> {
     let Version::Older(from) = version(database)? else { return Ok(()) };
@@ -121,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_database_has_every_table_of_the_contract() {
+    fn a_new_database_has_every_specified_table() {
         let scratch = tempfile::tempdir().unwrap();
         let mut database = open(&scratch.path().join("x.db"));
         create(&mut database, Duration::from_secs(1)).unwrap();
@@ -136,12 +131,17 @@ mod tests {
         assert_eq!(
             tables,
             [
+                "backfill_files",
+                "backfill_records",
+                "edit_traces",
                 "event_log",
                 "function_map",
                 "learnings",
                 "observation_sources",
                 "observations",
                 "pending_queue",
+                "projects",
+                "repairs",
                 "search_index",
                 "search_index_config",
                 "search_index_data",
@@ -157,6 +157,7 @@ mod tests {
                 "search_words",
                 "session_summaries",
                 "sessions",
+                "sightings",
                 "user_prompts",
             ]
         );
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn many_creators_at_once_all_succeed() {
+    fn concurrent_creators_all_succeed() {
         for _ in 0..10 {
             let scratch = tempfile::tempdir().unwrap();
             let path = scratch.path().join("x.db");
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_database_is_refused_and_not_changed() {
+    fn a_newer_database_is_rejected_unchanged() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("x.db");
         let mut database = open(&path);
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_database_is_refused() {
+    fn another_programs_database_is_rejected() {
         let scratch = tempfile::tempdir().unwrap();
         let database = open(&scratch.path().join("x.db"));
         database.execute_batch("CREATE TABLE sdk_sessions (id INTEGER)").unwrap();
@@ -205,10 +206,11 @@ mod tests {
     }
 
     #[test]
-    fn a_migration_makes_a_backup_first_and_is_all_or_nothing() {
+    fn a_migration_backs_up_first_and_is_atomic() {
         let scratch = tempfile::tempdir().unwrap();
         let mut database = open(&scratch.path().join("x.db"));
-        // A version that claims to be older but has the tables already: the migration must fail as a whole.
+        // A database that claims to be older but has the tables already: the migration must fail as
+        // a whole.
         create(&mut database, Duration::from_secs(1)).unwrap();
         database.pragma_update(None, "user_version", -1).unwrap();
         let backups = scratch.path().join("backups");

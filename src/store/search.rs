@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::StoreError;
 use crate::model::Millis;
 
-/// What a row of the index stands for.
+/// The kinds of rows in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the words say it")]
@@ -49,7 +49,7 @@ impl Kind {
     }
 }
 
-/// A row's place in the index: its project, its kind and its id in one number (migrations/0002_search.sql).
+/// A row's place in the index: its project, its kind and its id in one number (migrations/0001_schema.sql).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(pub i64);
 
@@ -62,7 +62,7 @@ impl Place {
         Self(project << PROJECT_SHIFT | kind.number() << KIND_SHIFT | id)
     }
 
-    /// What the row is.
+    /// The kind of the row.
     pub fn kind(self) -> Kind {
         match self.0 >> KIND_SHIFT & 3 {
             0 => Kind::Observation,
@@ -113,7 +113,7 @@ pub struct IndexedProject {
     pub number: i64,
     /// Its name.
     pub name: String,
-    /// How many rows it has there.
+    /// The number of its rows there.
     pub rows: i64,
 }
 
@@ -151,7 +151,7 @@ pub fn places(database: &Connection, range: Range) -> Result<Vec<Place>, StoreEr
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Whether a range has any.
+/// True if a range has any.
 pub fn has_places(database: &Connection, range: Range) -> Result<bool, StoreError> {
     let sql = "SELECT EXISTS (SELECT 1 FROM search_index_docsize WHERE id BETWEEN ?1 AND ?2)";
     Ok(database.prepare_cached(sql)?.query_row([range.from.0, range.to.0], |row| row.get(0))?)
@@ -160,7 +160,7 @@ pub fn has_places(database: &Connection, range: Range) -> Result<bool, StoreErro
 /// A row as search looks at it: of any kind, in the same fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its id in its table.
     pub id: i64,
@@ -172,11 +172,11 @@ pub struct Document {
     pub prompt_number: Option<i64>,
     /// An observation's type.
     pub type_word: Option<String>,
-    /// What it is called: a title, a request.
+    /// Its title or request.
     pub title: String,
-    /// What it says in short.
+    /// Its text in short.
     pub summary: String,
-    /// What it says beyond that.
+    /// The rest of its text.
     pub detail: String,
     /// Single statements, as JSON.
     pub facts: String,
@@ -190,6 +190,21 @@ pub struct Document {
     pub created_at: Millis,
 }
 
+impl Document {
+    /// The texts that it is found by.
+    pub fn texts(&self) -> [&String; 7] {
+        [
+            &self.title,
+            &self.summary,
+            &self.detail,
+            &self.facts,
+            &self.concepts,
+            &self.files_modified,
+            &self.files_read,
+        ]
+    }
+}
+
 const OBSERVATION: &str = "SELECT session_id, project, prompt_number, type, title, summary,
     detail, facts, concepts, files_modified, files_read, created_at, functions_changed FROM observations WHERE id = ?1 AND deleted_at IS NULL";
 const SUMMARY: &str = "SELECT session_id, project, prompt_number, NULL, request, coalesce(summary, completed),
@@ -197,7 +212,7 @@ const SUMMARY: &str = "SELECT session_id, project, prompt_number, NULL, request,
     || coalesce(next_steps || char(10), '') || coalesce(notes, ''), key_decisions, NULL, files_edited, files_read, created_at
     FROM session_summaries WHERE id = ?1";
 const PROMPT: &str = "SELECT p.session_id, s.project, p.prompt_number, NULL, NULL, substr(p.prompt, 1, 20000), NULL, NULL,
-    NULL, NULL, NULL, p.created_at FROM user_prompts p JOIN sessions s ON s.id = p.session_id WHERE p.id = ?1";
+    NULL, NULL, NULL, p.created_at FROM user_prompts p JOIN sessions s ON s.id = p.session_id WHERE p.id = ?1 AND p.is_raw = 0";
 
 /// The row of that id, unless it is gone.
 pub fn document(database: &Connection, kind: Kind, id: i64) -> Result<Option<Document>, StoreError> {
@@ -230,7 +245,7 @@ pub fn document(database: &Connection, kind: Kind, id: i64) -> Result<Option<Doc
     Ok(database.prepare_cached(sql)?.query_row([id], read).optional()?)
 }
 
-/// What an observation says, and the functions that it is about, which are stored as a list in JSON.
+/// The text of an observation, and the functions that it is about, which are stored as a list in JSON.
 fn with_functions(detail: String, functions: String) -> String {
     let names: Vec<String> = serde_json::from_str(&functions).unwrap_or_default();
     match (detail.is_empty(), names.is_empty()) {
@@ -240,7 +255,7 @@ fn with_functions(detail: String, functions: String) -> String {
     }
 }
 
-/// What tells without a look at a row's text whether it is wanted.
+/// The columns that filters need, without a row's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
     /// An observation's type.
@@ -279,24 +294,60 @@ fn or_empty<T: FromSql + Default>(row: &Row<'_>, index: usize) -> rusqlite::Resu
     Ok(row.get::<_, Option<T>>(index)?.unwrap_or_default())
 }
 
-/// The observations of a session around one of them: how far away, and which.
-pub fn neighbours(
+/// The filters that [`newest`] applies.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "the words say it")]
+pub struct NewestFilter {
+    pub project: Option<String>,
+    pub types: Vec<String>,
+    pub since: Option<Millis>,
+    pub until: Option<Millis>,
+}
+
+/// The newest rows of a kind, at most `most`, as time, kind and id.
+pub fn newest(
     database: &Connection,
-    session: &str,
-    id: i64,
-    reach: u32,
-) -> Result<Vec<(u32, i64)>, StoreError> {
-    let before = "SELECT id FROM observations WHERE session_id = ?1 AND id < ?2 AND deleted_at IS NULL ORDER BY id DESC LIMIT ?3";
-    let after = "SELECT id FROM observations WHERE session_id = ?1 AND id > ?2 AND deleted_at IS NULL ORDER BY id LIMIT ?3";
-    let mut found = Vec::new();
-    for sql in [before, after] {
-        let mut statement = database.prepare_cached(sql)?;
-        let rows = statement.query_map(params![session, id, reach], |row| row.get(0))?;
-        for (distance, id) in (1..).zip(rows) {
-            found.push((distance, id?));
+    kind: Kind,
+    filter: &NewestFilter,
+    most: usize,
+) -> Result<Vec<(Millis, Kind, i64)>, StoreError> {
+    let types = serde_json::to_string(&filter.types).unwrap_or_default();
+    let (table, project, and) = match kind {
+        Kind::Observation => ("observations t", "t.project", "t.deleted_at IS NULL"),
+        Kind::Summary => ("session_summaries t", "t.project", "true"),
+        Kind::Prompt => {
+            ("user_prompts t JOIN sessions s ON s.id = t.session_id", "s.project", "t.is_raw = 0")
         }
-    }
-    Ok(found)
+    };
+    // Without a project the condition is left out, so that an index by time can be used.
+    let project = if filter.project.is_some() { format!("{project} = ?1") } else { "?1 IS NULL".to_owned() };
+    let types_of = if filter.types.is_empty() {
+        "?2 IS NOT NULL"
+    } else {
+        "t.type IN (SELECT value FROM json_each(?2))"
+    };
+    let sql = format!(
+        "SELECT t.created_at, t.id FROM {table} WHERE {and} AND {project} AND {types_of}
+         AND t.created_at >= ?3 AND t.created_at < ?4 ORDER BY t.created_at DESC, t.id DESC LIMIT ?5"
+    );
+    let mut statement = database.prepare_cached(&sql)?;
+    let (since, until) = (filter.since.unwrap_or(Millis::MIN), filter.until.unwrap_or(Millis::MAX));
+    let limit = i64::try_from(most).unwrap_or(i64::MAX);
+    let rows = statement.query_map(params![filter.project, types, since, until, limit], |row| {
+        Ok((row.get(0)?, kind, row.get(1)?))
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// True if a prompt belongs to a turn, or to any turn of a session if no number is given.
+pub fn is_of_turn(
+    database: &Connection,
+    prompt: i64,
+    session: &str,
+    number: Option<i64>,
+) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM user_prompts WHERE id = ?1 AND session_id = ?2 AND (?3 IS NULL OR prompt_number = ?3))";
+    Ok(database.prepare_cached(sql)?.query_row(params![prompt, session, number], |row| row.get(0))?)
 }
 
 /// Shows every known word to `look`.
@@ -320,7 +371,7 @@ pub fn largest_ids(database: &Connection) -> Result<[i64; 3], StoreError> {
 /// Something that happened, as the timeline shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moment {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its id in its kind.
     pub id: i64,
@@ -330,13 +381,13 @@ pub struct Moment {
     pub project: String,
     /// An observation's type.
     pub type_word: Option<String>,
-    /// What it is called; the beginning of a prompt.
+    /// Its title, or the beginning of a prompt.
     pub title: String,
     /// When it happened.
     pub created_at: Millis,
 }
 
-/// What happened in the same project before and after something, oldest first, it included; nothing if it is not there.
+/// The rows of the same project before and after one, oldest first, itself included; nothing if it is not there.
 pub fn timeline(
     database: &Connection,
     anchor: (Kind, i64),
@@ -384,7 +435,7 @@ fn around(
         (Kind::Prompt, format!(
             "SELECT p.id, p.session_id, s.project, NULL, substr(p.prompt, 1, 400), p.created_at
              FROM sessions s JOIN user_prompts p ON p.session_id = s.id
-             WHERE s.project = ?1 AND p.created_at {side} ?2 ORDER BY p.created_at {direction}, p.id {direction}")),
+             WHERE s.project = ?1 AND p.created_at {side} ?2 AND p.is_raw = 0 ORDER BY p.created_at {direction}, p.id {direction}")),
     ];
     let mut moments = Vec::new();
     for (kind, sql) in queries {

@@ -1,66 +1,11 @@
-//! Sessions, as later sessions look back at them.
+//! Queries about past sessions.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
 use crate::model::{Millis, SessionId};
 
-/// A session as the session index shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecentSession {
-    /// Claude's id.
-    pub id: String,
-    /// The branch that it was on.
-    pub branch: Option<String>,
-    /// When it began.
-    pub started_at: Millis,
-    /// When it was last heard of.
-    pub last_activity_at: Millis,
-    /// active, completed, interrupted, failed.
-    pub status: String,
-    /// What was asked: from the latest summary, else the latest prompt.
-    pub request: Option<String>,
-    /// What was done, from the latest summary.
-    pub completed: Option<String>,
-    /// What remains, from the latest summary.
-    pub next_steps: Option<String>,
-}
-
-/// The latest sessions of a project that have something to tell, newest first, without the one that is asking.
-pub fn recent_sessions(
-    database: &Connection,
-    project_path: &str,
-    asking: &str,
-    limit: u32,
-) -> Result<Vec<RecentSession>, StoreError> {
-    let sql = "
-        SELECT s.id, s.branch, s.started_at, s.last_activity_at, s.status,
-               coalesce(m.request, (SELECT substr(p.prompt, 1, 2000) FROM user_prompts p
-                                    WHERE p.session_id = s.id AND p.prompt NOT LIKE '<task-notification>%'
-                                    ORDER BY p.prompt_number DESC LIMIT 1)) AS request,
-               coalesce(m.summary, m.completed), m.next_steps
-        FROM sessions s
-        LEFT JOIN session_summaries m
-               ON m.id = (SELECT max(id) FROM session_summaries WHERE session_id = s.id)
-        WHERE s.project_path = ?1 AND s.id <> ?2 AND (m.id IS NOT NULL OR s.prompt_count > 0)
-        ORDER BY s.started_at DESC LIMIT ?3";
-    let mut statement = database.prepare_cached(sql)?;
-    let rows = statement.query_map(params![project_path, asking, limit], |row| {
-        Ok(RecentSession {
-            id: row.get(0)?,
-            branch: row.get(1)?,
-            started_at: row.get(2)?,
-            last_activity_at: row.get(3)?,
-            status: row.get(4)?,
-            request: row.get(5)?,
-            completed: row.get(6)?,
-            next_steps: row.get(7)?,
-        })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
-/// What the latest sessions of a project tell, newest first: those that have something to tell.
+/// Returns the latest sessions of a project that have content to show, newest first.
 #[cfg(feature = "service")]
 pub fn told_sessions(
     database: &Connection,
@@ -70,10 +15,11 @@ pub fn told_sessions(
 ) -> Result<Vec<ToldSession>, StoreError> {
     let sql = "
         SELECT s.id, s.last_activity_at, s.status,
-               coalesce(m.request, (SELECT substr(p.prompt, 1, 2000) FROM user_prompts p
-                                    WHERE p.session_id = s.id AND p.prompt NOT LIKE '<task-notification>%'
+               coalesce(s.title, m.request, (SELECT substr(p.prompt, 1, 2000) FROM user_prompts p
+                                    WHERE p.session_id = s.id AND p.is_raw = 0 AND p.prompt NOT LIKE '<task-notification>%'
                                     ORDER BY p.prompt_number DESC LIMIT 1)),
-               coalesce(m.completed, m.summary), m.next_steps, m.id
+               coalesce(s.outcome, m.completed, m.summary),
+               iif(s.title IS NULL, m.next_steps, (SELECT group_concat(value, '; ') FROM json_each(s.open_items))), m.id
         FROM sessions s
         LEFT JOIN session_summaries m
                ON m.id = (SELECT max(id) FROM session_summaries WHERE session_id = s.id)
@@ -94,75 +40,107 @@ pub fn told_sessions(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// A session as it is told on demand.
+/// A session as recall shows it.
 #[cfg(feature = "service")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToldSession {
-    /// Claude's id.
+    /// Claude Code's session id.
     pub id: String,
-    /// When it was last heard of.
+    /// Time of the last activity.
     pub last_activity_at: Millis,
     /// active, completed, interrupted, failed.
     pub status: String,
-    /// What was asked: from the latest summary, else the latest prompt.
+    /// The session's title: its digest, else the latest summary's request, else the latest prompt.
     pub request: Option<String>,
-    /// What was done, from the latest summary.
+    /// Its outcome: its digest, else the latest summary.
     pub completed: Option<String>,
-    /// What remains, from the latest summary.
+    /// Its open points.
     pub next_steps: Option<String>,
-    /// The latest summary.
+    /// Id of the latest summary.
     pub summary_id: Option<i64>,
 }
 
-/// Where a turn took place, and what was asked.
+/// The part of a session that the processing of a turn needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TurnPlace {
     /// The project's name.
     pub project: String,
-    /// What the project is found by.
+    /// The project's path.
     pub project_path: String,
-    /// The branch.
+    /// The git branch.
     pub branch: Option<String>,
-    /// The prompt that began the turn.
-    pub prompt: Option<String>,
+    /// The latest prompts up to the turn's own, oldest first.
+    pub prompts: Vec<(i64, String)>,
+    /// Numbers of the prompts whose turns have notes.
+    pub noted: Vec<i64>,
+    /// True if the session was read from its history, and no model was asked for.
+    pub is_rules_only: bool,
 }
 
-/// Where the turn of that prompt took place.
+/// Number of earlier prompts that a turn reads. Longer chains like "yes" after "continue" after
+/// "commit" are rare.
+#[cfg(feature = "service")]
+const PROMPTS_BACK: i64 = 30;
+
+/// Reads the session of a turn and the prompts up to it.
+#[cfg(feature = "service")]
 pub fn turn_place(
     database: &Connection,
     session: &SessionId,
-    prompt_number: Option<i64>,
+    prompt_number: i64,
 ) -> Result<TurnPlace, StoreError> {
-    let sql = "SELECT s.project, s.project_path, s.branch,
-                      (SELECT prompt FROM user_prompts p WHERE p.session_id = s.id AND p.prompt_number = ?2)
-               FROM sessions s WHERE s.id = ?1";
-    let found = database.prepare_cached(sql)?.query_row(params![session.as_str(), prompt_number], |row| {
+    let sql = "SELECT project, project_path, branch,
+                      origin = 'backfill' AND NOT EXISTS (SELECT 1 FROM backfill_files f
+                                                          WHERE f.session_id = sessions.id AND f.with_model = 1)
+               FROM sessions WHERE id = ?1";
+    let read = |row: &rusqlite::Row<'_>| {
         Ok(TurnPlace {
+            is_rules_only: row.get(3)?,
             project: row.get(0)?,
             project_path: row.get(1)?,
             branch: row.get(2)?,
-            prompt: row.get(3)?,
+            ..TurnPlace::default()
         })
-    });
-    Ok(found.optional()?.unwrap_or_default())
+    };
+    let found = database.prepare_cached(sql)?.query_row([session.as_str()], read).optional()?;
+    let Some(mut place) = found else { return Ok(TurnPlace::default()) };
+    let sql = "SELECT prompt_number, prompt FROM user_prompts
+               WHERE session_id = ?1 AND prompt_number BETWEEN ?2 AND ?3 ORDER BY prompt_number";
+    let mut statement = database.prepare_cached(sql)?;
+    let range = params![session.as_str(), prompt_number - PROMPTS_BACK, prompt_number];
+    let rows = statement.query_map(range, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    place.prompts = rows.collect::<Result<_, _>>()?;
+    let sql = "SELECT DISTINCT prompt_number FROM observations
+               WHERE session_id = ?1 AND prompt_number BETWEEN ?2 AND ?3 AND deleted_at IS NULL";
+    let mut statement = database.prepare_cached(sql)?;
+    let rows = statement.query_map(range, |row| row.get(0))?;
+    place.noted = rows.collect::<Result<_, _>>()?;
+    Ok(place)
+}
+
+/// True if no other session of the project is known.
+pub fn is_first(database: &Connection, project_key: &str, session: &str) -> Result<bool, StoreError> {
+    let sql = "SELECT NOT EXISTS (SELECT 1 FROM projects p JOIN sessions s ON s.project = p.name
+                                  WHERE p.key = ?1 AND s.id <> ?2)";
+    Ok(database.prepare(sql)?.query_row([project_key, session], |row| row.get(0))?)
 }
 
 /// A session as lists and look-ups show it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct SessionRow {
-    /// Claude's id.
+    /// Claude Code's session id.
     pub id: String,
     /// The project's name.
     pub project: String,
     /// active, completed, interrupted, failed.
     pub status: String,
-    /// When it began.
+    /// Start time.
     pub started_at: Millis,
-    /// When it was last heard of.
+    /// Time of the last activity.
     pub last_activity_at: Millis,
-    /// When it ended.
+    /// End time.
     pub ended_at: Option<Millis>,
-    /// How many prompts it had.
+    /// Number of prompts.
     pub prompt_count: i64,
 }
 
@@ -182,7 +160,7 @@ impl SessionRow {
     }
 }
 
-/// Sessions, newest first.
+/// Lists sessions, newest first.
 pub fn list_sessions(
     database: &Connection,
     project: Option<&str>,
@@ -204,19 +182,19 @@ pub struct SessionStatus {
     /// The session.
     #[serde(flatten)]
     pub session: SessionRow,
-    /// Its rows in the queue: those that wait.
+    /// Its waiting queue rows.
     pub raw: i64,
-    /// Those that are worked on.
+    /// Its queue rows being processed.
     pub processing: i64,
-    /// Those that ended in an error.
+    /// Its failed queue rows.
     pub error: i64,
-    /// What was made of it.
+    /// Number of observations.
     pub observations: i64,
-    /// Its summaries.
+    /// Number of summaries.
     pub summaries: i64,
 }
 
-/// One session, if it is known.
+/// Returns one session, if it exists.
 pub fn session_status(
     database: &Connection,
     session: &SessionId,

@@ -1,4 +1,4 @@
-//! What the memory cost and what it saved, by day and by model.
+//! Costs and savings, by day and by model.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use serde::Serialize;
 use super::StoreError;
 use crate::model::Millis;
 
-/// Sums over some calls and what came of them.
+/// Sums over a set of calls and their observations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Sums {
-    /// Requests to a model.
+    /// Model requests.
     pub calls: i64,
-    /// Tokens that went in.
+    /// Input tokens.
     pub tokens_in: i64,
-    /// Tokens that came out.
+    /// Output tokens.
     pub tokens_out: i64,
-    /// What that cost.
+    /// Cost in US dollars.
     pub cost_usd: f64,
-    /// Observations that were made.
+    /// Observations.
     pub observations: i64,
-    /// Bytes of the events that they were made of.
+    /// Size of the source events in bytes.
     pub raw_bytes: i64,
-    /// Bytes of the observations themselves.
+    /// Size of the observations in bytes.
     pub kept_bytes: i64,
 }
 
@@ -38,28 +38,28 @@ impl Sums {
         self.kept_bytes += other.kept_bytes;
     }
 
-    /// How many bytes became one.
+    /// Returns the compression ratio: source bytes per byte kept.
     pub fn ratio(&self) -> Option<f64> {
         (self.kept_bytes > 0 && self.raw_bytes > 0).then(|| self.raw_bytes as f64 / self.kept_bytes as f64)
     }
 }
 
-/// Everything that `stats` tells.
+/// The figures that `stats` prints.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Statistics {
-    /// By day, as `day` names it, oldest first.
+    /// By day, as `day` formats it, oldest first.
     pub days: BTreeMap<String, Sums>,
-    /// By model; `local` is the rules.
+    /// By model; `local` stands for the rules.
     pub models: BTreeMap<String, Sums>,
-    /// All of it.
+    /// The total.
     pub total: Sums,
-    /// Contexts that sessions were given.
+    /// Contexts that were injected into sessions.
     pub contexts: i64,
-    /// Tokens of these.
+    /// Tokens of those contexts.
     pub context_tokens: i64,
 }
 
-/// Adds up what happened since then. `day` names the day of a moment.
+/// Adds up the figures since a given time. `day` formats the day of a timestamp.
 pub fn read(
     database: &Connection,
     since: Millis,

@@ -1,15 +1,16 @@
-//! Which tables hold what cannot be made again, and by what their rows are known. All others are derived from them.
+//! The tables with primary data, and the identity of their rows. All other tables are derived from
+//! these.
 
-/// One such table.
+/// A table with primary data.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Its name.
+    /// Table name.
     pub name: &'static str,
-    /// What makes a row known again in another database.
+    /// Columns that identify a row across databases.
     pub identity: &'static [&'static str],
-    /// Whether its `id` is a number, which another database may have given to another row.
+    /// True if `id` is a number, which another database may assign to another row.
     pub is_numbered: bool,
-    /// Columns that hold the number of a row of another table.
+    /// Columns that hold the id of a row of another table.
     pub references: &'static [(&'static str, &'static str)],
 }
 
@@ -18,7 +19,8 @@ const fn numbered(name: &'static str, identity: &'static [&'static str]) -> Tabl
 }
 
 /// Those that others refer to come first.
-pub const TABLES: [Table; 9] = [
+pub const TABLES: [Table; 14] = [
+    Table { name: "projects", identity: &["key"], is_numbered: false, references: &[] },
     Table { name: "sessions", identity: &["id"], is_numbered: false, references: &[] },
     numbered("user_prompts", &["session_id", "prompt_number"]),
     numbered("pending_queue", &["event_key"]),
@@ -38,6 +40,15 @@ pub const TABLES: [Table; 9] = [
         "function_map",
         &["session_id", "file_path", "qualified_name", "line_start", "change_type", "snapshot_at"],
     ),
+    Table {
+        name: "sightings",
+        identity: &["project", "kind", "subject", "session_id"],
+        is_numbered: false,
+        references: &[],
+    },
+    numbered("edit_traces", &["session_id", "prompt_number", "file_path", "created_at"]),
+    numbered("repairs", &["session_id", "prompt_number", "signature", "created_at"]),
+    numbered("backfill_files", &["path"]),
     numbered(
         "event_log",
         &[
@@ -53,7 +64,7 @@ pub const TABLES: [Table; 9] = [
     ),
 ];
 
-/// The table of that name.
+/// Returns the table with this name.
 pub fn by_name(name: &str) -> Option<&'static Table> {
     TABLES.iter().find(|table| table.name == name)
 }
@@ -64,12 +75,12 @@ mod tests {
     use crate::paths::Home;
 
     #[test]
-    fn every_table_is_listed_or_made_from_those_that_are() {
+    fn every_table_is_primary_or_derived() {
         let scratch = tempfile::tempdir().unwrap();
         let database = crate::store::open_for_hook(&Home::at(scratch.path()), 1000).unwrap();
         let sql =
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
-                   AND name NOT LIKE 'search\\_%' ESCAPE '\\'";
+                   AND name NOT LIKE 'search\\_%' ESCAPE '\\' AND name <> 'backfill_records'";
         let mut statement = database.prepare(sql).unwrap();
         let names = statement.query_map([], |row| row.get::<_, String>(0)).unwrap().map(Result::unwrap);
         let mut names: Vec<String> = names.collect();
@@ -78,7 +89,7 @@ mod tests {
         listed.sort_unstable();
         assert_eq!(
             names, listed,
-            "a new table is exported, recovered and forgotten, or has a name with search_"
+            "list a new table here, so that it is exported, recovered and forgotten, or prefix its name with search_"
         );
     }
 }

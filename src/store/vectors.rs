@@ -9,7 +9,8 @@ use super::index;
 use super::search::{Kind, Place};
 
 pub use blocks::{
-    KnownModel, Order, at, for_each, for_each_outline, for_some, for_those, model, of_session, outline,
+    KnownModel, Order, at, for_each, for_each_outline, for_some, for_those, model, newest_model, of_session,
+    outline,
 };
 pub(super) use blocks::{is_at, remove};
 
@@ -28,7 +29,7 @@ pub struct Missing {
 }
 
 impl Missing {
-    /// Whether nothing is to be done.
+    /// True if nothing is to be done.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -85,7 +86,7 @@ pub fn store(
     Ok(transaction.commit()?)
 }
 
-/// Where a row is, if it is there and its project was indexed.
+/// The place of a row, if it is there and its project was indexed.
 fn place_of(database: &Connection, kind: Kind, id: i64) -> Result<Option<Place>, StoreError> {
     let is_there = if kind == Kind::Observation { "t.deleted_at IS NULL" } else { "true" };
     let sql = format!(
@@ -106,7 +107,7 @@ pub fn forget_all(database: &mut Connection) -> Result<(), StoreError> {
     Ok(transaction.commit()?)
 }
 
-/// How many rows have a vector, and how many should.
+/// Counts the rows that have a vector, and those that should.
 pub fn coverage(database: &Connection) -> Result<(i64, i64), StoreError> {
     let sql = "SELECT (SELECT coalesce(sum(length(o.entries) / (2 + (m.dimension + 3) / 4)), 0)
                 FROM search_outlines o JOIN search_models m ON m.no = o.model),

@@ -1,9 +1,9 @@
-//! What SQLite's log tells about itself. SQLite reads it up to the first page that is not as it was written, and says nothing
-//! about what came behind: that may have been cut off, or be there still.
+//! Reads SQLite's WAL file. SQLite itself reads it up to the first invalid frame and reports
+//! nothing about the rest: that may be truncated, or still be there.
 //!
-//! The format is SQLite's (its documentation: "The Write-Ahead Log", "WAL-mode File Format").
+//! The format is documented by SQLite ("The Write-Ahead Log", "WAL-mode File Format").
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
@@ -16,41 +16,64 @@ use crate::paths::{FileIdentity, with_suffix};
 
 const LOG_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// A size of a page that makes sense.
+/// Valid page sizes.
 const PAGE_SIZES: std::ops::RangeInclusive<usize> = 512..=65_536;
 
-/// Whoever dies between writing a commit and telling of it leaves one behind that nobody has ever read; the next writer begins
-/// in its place. So many are not left in that way.
-const LEFT_BY_THE_DEAD: usize = 2;
+/// Number of unread commits that dead writers may leave. A process that dies between writing a
+/// commit and publishing it in the index leaves one that was never read; the next writer overwrites
+/// it. More than this is a fault.
+const MAX_UNPUBLISHED_COMMITS: usize = 2;
 
-/// Longer than a page takes to be written.
+/// Longer than writing a page takes.
 const WRITTEN: Duration = Duration::from_millis(50);
 
-/// A log as it is.
+/// A parsed WAL file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Log {
     page_size: usize,
     salts: [u8; 8],
     frames: Vec<Frame>,
-    /// So many of them SQLite reads.
+    /// Number of frames that SQLite reads.
     readable: usize,
     /// Bytes behind the last whole frame.
     torn: usize,
 }
 
-/// A page that was written.
+/// A written page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Frame {
     page: u32,
-    /// The pages of the database, where this ends a commit; else 0.
+    /// The size of the database in pages if this frame ends a commit; otherwise 0.
     ends_with: u32,
     offset: u64,
-    /// Whether it is as it was written, by what stands in front of it.
+    /// True if its checksum is valid, given the frames before it.
     is_good: bool,
 }
 
+/// Returns the pages that a log has, by its headers alone; `None` if it has more frames than `most`, or cannot be read.
+pub fn logged_pages(path: &Path, most: u64) -> Option<BTreeSet<u32>> {
+    let file = File::open(path).ok()?;
+    let mut header = [0; LOG_HEADER];
+    file.read_exact_at(&mut header, 0).ok()?;
+    let frame_size = FRAME_HEADER as u64 + u64::from(big_endian(&header, 8));
+    let frames = file.metadata().ok()?.len().saturating_sub(LOG_HEADER as u64) / frame_size;
+    if frames > most {
+        return None;
+    }
+    let mut pages = BTreeSet::new();
+    let mut frame = [0; FRAME_HEADER];
+    for index in 0..frames {
+        file.read_exact_at(&mut frame, LOG_HEADER as u64 + index * frame_size).ok()?;
+        if frame[8..16] != header[16..24] {
+            break;
+        }
+        pages.insert(big_endian(&frame, 0));
+    }
+    Some(pages)
+}
+
 impl Log {
-    /// Reads a log. None if there is none, or it tells nothing.
+    /// Parses a WAL file. `None` if there is none, or its header is not valid.
     pub fn read(path: &Path) -> Option<Self> {
         let mut file = File::open(path).ok()?;
         let mut header = [0; LOG_HEADER];
@@ -77,7 +100,7 @@ impl Log {
                 log.torn = read;
                 break;
             }
-            // What an earlier round of the log left.
+            // Left over from an earlier generation of the WAL.
             if frame[8..16] != log.salts {
                 break;
             }
@@ -85,7 +108,8 @@ impl Log {
             let written = (big_endian(&frame, 16), big_endian(&frame, 20));
             let is_good = sum == written;
             is_whole &= is_good;
-            // Each sum goes on from the one before, so that what follows a bad page can be judged by what was written there.
+            // Each checksum continues the previous one, so the frames behind a bad page can be
+            // verified from the stored sum.
             sum = written;
             log.frames.push(Frame {
                 page: big_endian(&frame, 0),
@@ -101,61 +125,63 @@ impl Log {
         Some(log)
     }
 
-    /// Commits that are there, and that SQLite does not read because something in front of them is broken.
+    /// Returns the number of commits that SQLite does not read because a frame before them is
+    /// broken.
     pub fn commits_behind_the_break(&self) -> usize {
         self.frames[self.readable..].iter().filter(|frame| frame.ends_with != 0).count()
     }
 
-    /// Why this log is not what was written, if that can be told. `known` is how many pages its readers knew to be committed.
+    /// Returns the fault of this WAL, if one can be detected. `known` is the number of pages that
+    /// its readers saw as committed.
     fn fault(&self, known: Option<usize>) -> Option<String> {
         let behind = self.commits_behind_the_break();
         let is_read = known.is_some_and(|known| known <= self.readable);
-        let suspicious = if is_read { LEFT_BY_THE_DEAD } else { 1 };
+        let suspicious = if is_read { MAX_UNPUBLISHED_COMMITS } else { 1 };
         if behind >= suspicious {
-            return Some(format!("its log is broken: {behind} commits came behind the break"));
+            return Some(format!("the WAL is corrupt: {behind} commits follow an invalid frame"));
         }
         if is_read {
             return None;
         }
         if let Some(known) = known {
             let missing = known - self.readable;
-            return Some(format!("its log was cut: {missing} of {known} pages are missing"));
+            return Some(format!("the WAL is truncated: {missing} of {known} pages are missing"));
         }
-        // Whoever dies while writing leaves the head of a frame, or nothing.
+        // A writer that dies leaves a whole frame header, or nothing.
         let is_cut = self.torn > 0 && self.torn != FRAME_HEADER;
-        is_cut.then(|| "its log was cut in the middle of a page".into())
+        is_cut.then(|| "the WAL is truncated in the middle of a page".into())
     }
 }
 
-/// What is wrong with the log of this database, if something is.
+/// Returns the fault in the WAL of this database, if there is one.
 pub fn fault(database: &Path) -> Option<String> {
     let (log, fault) = look(database)?;
-    // What somebody is just writing is not a fault.
+    // A frame that is being written is not a fault.
     std::thread::sleep(WRITTEN);
     look(database).filter(|(again, _)| *again == log).map(|_| fault)
 }
 
 fn look(database: &Path) -> Option<(Log, String)> {
-    // First what readers knew: whoever writes meanwhile makes the log longer.
+    // Read the index first: a concurrent writer makes the WAL longer.
     let index = read_index(with_suffix(database, "-shm")).ok();
     let log = Log::read(&with_suffix(database, "-wal"))?;
     let fault = log.fault(index.and_then(|index| pages_known(&index, log.salts)))?;
     Some((log, fault))
 }
 
-/// The index of a log begins with two copies of a header, each so long.
+/// Size of the header of a WAL index, which is stored twice at its start.
 const INDEX_HEADER: usize = 48;
 
-/// The beginning of the index of a log.
+/// Reads the start of a WAL index (-shm).
 ///
-/// Its file stays open: SQLite's locks on it belong to the process, and closing one handle of a file gives up the locks of
-/// all. Another process then takes itself for the first, begins the index anew and cuts it to nothing, and whoever of us still
-/// reads what was there is killed (SIGBUS).
+/// Its file stays open: SQLite's locks on it belong to the process, and closing one handle of a
+/// file releases the locks of all. Another process would then consider itself the first and
+/// truncate the index, and threads of ours that still read it would be killed (SIGBUS).
 fn read_index(path: PathBuf) -> std::io::Result<[u8; 2 * INDEX_HEADER]> {
     static OPEN: Mutex<BTreeMap<PathBuf, (FileIdentity, File)>> = Mutex::new(BTreeMap::new());
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     if open.get(&path).is_none_or(|(identity, _)| FileIdentity::of(&path) != Some(*identity)) {
-        // One that is no longer in its place is closed: nobody else can come to open it.
+        // A file that is no longer at its path is closed: no other process can open it.
         let file = File::open(&path)?;
         open.insert(path.clone(), (FileIdentity::from(&file.metadata()?), file));
     }
@@ -164,7 +190,7 @@ fn read_index(path: PathBuf) -> std::io::Result<[u8; 2 * INDEX_HEADER]> {
     Ok(index)
 }
 
-/// How many pages of this log its index knew to be committed.
+/// Returns the number of pages of this WAL that its index lists as committed.
 fn pages_known(index: &[u8; 2 * INDEX_HEADER], salts: [u8; 8]) -> Option<usize> {
     let (first, second) = index.split_at(INDEX_HEADER);
     if first != second || first[32..40] != salts {
@@ -174,8 +200,8 @@ fn pages_known(index: &[u8; 2 * INDEX_HEADER], salts: [u8; 8]) -> Option<usize> 
     usize::try_from(count).ok()
 }
 
-/// Writes every good page of the log, up to its last commit, into the database file, and removes the log. What came behind a
-/// break is then there; what was in the broken pages is as it was before.
+/// Writes every valid page of the WAL, up to its last commit, into the database file, and removes
+/// the WAL. Commits behind a break are then visible; broken pages keep their earlier content.
 pub fn write_back(database: &Path) -> Result<(), StoreError> {
     let path = with_suffix(database, "-wal");
     let Some(log) = Log::read(&path) else { return Ok(()) };
@@ -204,7 +230,7 @@ fn big_endian(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes).unwrap_or_default()
 }
 
-/// SQLite's sum over pairs of words, going on from an earlier one.
+/// SQLite's checksum over pairs of words, continued from an earlier one.
 fn checksum((mut first, mut second): (u32, u32), bytes: &[u8], is_big: bool) -> (u32, u32) {
     let word = |bytes: [u8; 4]| if is_big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
     for pair in bytes.chunks_exact(8) {
@@ -221,7 +247,8 @@ mod tests {
 
     use super::*;
 
-    /// A database whose rows 1 to `rows` are in its log, a commit each; copied while it is open, as a crash leaves it.
+    /// Creates a database whose rows 1 to `rows` are in its WAL, one commit each; copied while it
+    /// is open, as a crash leaves it.
     fn crashed(scratch: &Path, rows: i64) -> PathBuf {
         let (live, file) = (scratch.join("live.db"), scratch.join("crashed.db"));
         let database = Connection::open(&live).unwrap();
@@ -236,7 +263,7 @@ mod tests {
         file
     }
 
-    /// The rows that can be read, one by one.
+    /// Returns the readable rows, one by one.
     fn rows(file: &Path) -> Vec<i64> {
         let database = Connection::open(file).unwrap();
         let is_there = |id: &i64| {
@@ -253,39 +280,40 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_a_crash_left_has_no_fault_and_all_of_it_is_read() {
+    fn a_wal_left_by_a_crash_is_valid_and_read_completely() {
         let scratch = tempfile::tempdir().unwrap();
         let file = crashed(scratch.path(), 20);
         assert_eq!(fault(&file), None);
         let log = Log::read(&with_suffix(&file, "-wal")).unwrap();
         assert_eq!((log.readable, log.commits_behind_the_break()), (log.frames.len(), 0));
-        // Somebody died while writing a frame.
+        // A writer died while it wrote a frame.
         cut(&file, |length| length + FRAME_HEADER as u64);
         assert_eq!(fault(&file), None);
         assert_eq!(rows(&file).len(), 20);
     }
 
     #[test]
-    fn a_cut_is_noticed_by_its_torn_end_or_by_what_readers_knew() {
+    fn truncation_shows_in_a_torn_end_or_in_the_index() {
         let scratch = tempfile::tempdir().unwrap();
         let file = crashed(scratch.path(), 20);
         cut(&file, |length| length - 1000);
         fs::remove_file(with_suffix(&file, "-shm")).unwrap();
-        assert_eq!(fault(&file).as_deref(), Some("its log was cut in the middle of a page"));
+        assert_eq!(fault(&file).as_deref(), Some("the WAL is truncated in the middle of a page"));
         let scratch = tempfile::tempdir().unwrap();
         let file = crashed(scratch.path(), 20);
         let frames = Log::read(&with_suffix(&file, "-wal")).unwrap().frames.len();
         cut(&file, |length| length - 3 * 4120);
-        let told = format!("its log was cut: 3 of {frames} pages are missing");
-        assert_eq!(fault(&file), Some(told));
+        let expected = format!("the WAL is truncated: 3 of {frames} pages are missing");
+        assert_eq!(fault(&file), Some(expected));
     }
 
     #[test]
-    fn a_commit_that_nobody_was_told_of_is_no_fault() {
+    fn an_unpublished_commit_is_not_a_fault() {
         let scratch = tempfile::tempdir().unwrap();
         let file = crashed(scratch.path(), 20);
         let wal = with_suffix(&file, "-wal");
-        // As it is after a writer died before it told of its commit, and the next one wrote a shorter one in its place.
+        // As after a writer died before it published its commit, and the next one wrote a shorter
+        // one in its place.
         let log = Log::read(&wal).unwrap();
         let commits: Vec<usize> = (0..log.frames.len()).filter(|at| log.frames[*at].ends_with != 0).collect();
         let broken = log.frames[commits[commits.len() - 2] + 1];
@@ -302,7 +330,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_look_at_the_log_gives_up_no_lock_of_connections_that_are_open() {
+    fn reading_the_wal_keeps_the_locks_of_open_connections() {
         use std::os::unix::fs::MetadataExt;
 
         let scratch = tempfile::tempdir().unwrap();
@@ -315,19 +343,20 @@ mod tests {
         let inode = fs::metadata(with_suffix(&file, "-shm")).unwrap().ino();
         let ours = format!(" {} ", std::process::id());
         let inode = format!(":{inode} ");
-        // The list has the locks of the whole machine, and what changes while it is read may hide others for once.
+        // The list has the locks of the whole machine, and a change while it is read may hide
+        // others once.
         let holds_a_lock = || {
             let locks = || fs::read_to_string("/proc/locks").unwrap();
             (0..50).any(|_| locks().lines().any(|lock| lock.contains(&ours) && lock.contains(&inode)))
         };
-        assert!(holds_a_lock(), "that somebody uses the index");
+        assert!(holds_a_lock(), "the index must be in use");
         assert_eq!(fault(&file), None);
         assert_eq!(fault(&file), None);
         assert!(holds_a_lock());
     }
 
     #[test]
-    fn another_database_in_the_same_place_is_judged_by_its_own_index() {
+    fn a_replaced_database_is_checked_with_its_own_index() {
         let scratch = tempfile::tempdir().unwrap();
         let file = crashed(scratch.path(), 20);
         assert_eq!(fault(&file), None);
@@ -338,11 +367,11 @@ mod tests {
             fs::copy(with_suffix(&other, suffix), with_suffix(&file, ".new")).unwrap();
             fs::rename(with_suffix(&file, ".new"), with_suffix(&file, suffix)).unwrap();
         }
-        assert!(fault(&file).is_some_and(|fault| fault.starts_with("its log was cut: 3 of ")));
+        assert!(fault(&file).is_some_and(|fault| fault.starts_with("the WAL is truncated: 3 of ")));
     }
 
     #[test]
-    fn what_came_behind_a_broken_page_is_counted_and_can_be_had() {
+    fn commits_behind_a_broken_page_are_counted_and_recovered() {
         let scratch = tempfile::tempdir().unwrap();
         let file = crashed(scratch.path(), 20);
         let wal = with_suffix(&file, "-wal");

@@ -1,15 +1,15 @@
-//! What happened between two lists of symbols.
+//! Compares two lists of symbols.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 
 use super::{Change, Symbol, SymbolChange};
 
-/// What is new, modified or gone, in the order of the file.
+/// Returns new, modified and deleted symbols, in file order.
 ///
-/// A symbol that only stands elsewhere is no change. One that has another name, or another scope, and otherwise the
-/// same code, is one modification that knows its old name; so is one that kept its parameters and changed its body.
-/// The members of a type that was renamed are not changed by that.
+/// A symbol that only moved within the file is no change. One with another name or scope but
+/// otherwise the same code is one modification with its old name; so is one that kept its
+/// parameters and changed its body. The members of a renamed type do not count as changed.
 pub fn compare(before: &[Symbol], after: &[Symbol]) -> Vec<SymbolChange> {
     let mut matching = Matching::new(before, after);
     matching.pair_same(|symbol| Some((&symbol.qualified_name, symbol.body_hash)));
@@ -19,7 +19,7 @@ pub fn compare(before: &[Symbol], after: &[Symbol]) -> Vec<SymbolChange> {
         return matching.changes();
     }
     matching.pair_renamed_types();
-    // The text of a type without its members says too little to know it by.
+    // The text of a type without its members is too short to identify it.
     matching.pair_same(|symbol| (!symbol.kind.has_members()).then_some(symbol.body_hash));
     matching.pair_same_shapes();
     matching.changes()
@@ -28,11 +28,11 @@ pub fn compare(before: &[Symbol], after: &[Symbol]) -> Vec<SymbolChange> {
 struct Matching<'list> {
     before: &'list [Symbol],
     after: &'list [Symbol],
-    /// For each symbol after, which one it was before.
+    /// For each symbol after the edit, its index before.
     origin: Vec<Option<usize>>,
-    /// For each symbol before, whether it is an origin.
+    /// For each symbol before the edit, true if it is an origin.
     taken: Vec<bool>,
-    /// Whether the new name of a symbol after comes from the type around it.
+    /// True if a symbol's new name results from the type around it.
     follows_type: Vec<bool>,
 }
 
@@ -47,7 +47,7 @@ impl<'list> Matching<'list> {
         }
     }
 
-    /// Whether one of the sides has nothing left to pair.
+    /// True if one of the sides has nothing left to pair.
     fn is_complete(&self) -> bool {
         self.taken.iter().all(|taken| *taken) || self.origin.iter().all(Option::is_some)
     }
@@ -64,7 +64,8 @@ impl<'list> Matching<'list> {
         self.pair(&key, &key);
     }
 
-    /// Pairs what is left and has the same key, first with first. Says which symbols after got an origin.
+    /// Pairs remaining symbols with the same key, in order. Returns the symbols after the edit that
+    /// got an origin.
     fn pair<Key: Hash + Eq>(
         &mut self,
         key_before: impl Fn(&'list Symbol) -> Option<Key>,
@@ -92,7 +93,7 @@ impl<'list> Matching<'list> {
         self.taken[origin] = true;
     }
 
-    /// Types that have another name now, and with them their members.
+    /// Pairs renamed types, and with them their members.
     fn pair_renamed_types(&mut self) {
         for (index, new) in self.left_after() {
             if !new.kind.has_members() || self.origin[index].is_some() {
@@ -120,7 +121,7 @@ impl<'list> Matching<'list> {
     fn pair_members(&mut self, old: &Symbol, new: &Symbol) {
         let name_now = |symbol: &Symbol| {
             let scope = renamed_scope(symbol.scope(), old, new)?;
-            // A constructor is called like its type.
+            // A constructor has the name of its type.
             Some((scope, if symbol.name() == old.name() { new.name() } else { symbol.name() }.to_owned()))
         };
         let name = |symbol: &Symbol| Some((symbol.scope().to_owned(), symbol.name().to_owned()));
@@ -134,7 +135,8 @@ impl<'list> Matching<'list> {
         }
     }
 
-    /// What kept its scope and its declaration but for the name, if nothing else could be meant.
+    /// Pairs symbols with the same scope and the same declaration except for the name, if the pair
+    /// is unambiguous.
     fn pair_same_shapes(&mut self) {
         let mut uses: HashMap<(&str, String), (usize, usize)> = HashMap::new();
         for (_, symbol) in self.left_before() {
@@ -145,8 +147,8 @@ impl<'list> Matching<'list> {
         }
         self.pair_same(|symbol| {
             let key = (symbol.scope(), shape(symbol));
-            let is_telling = has_parameters(&key.1) && uses.get(&key) == Some(&(1, 1));
-            is_telling.then_some(key)
+            let is_unambiguous = has_parameters(&key.1) && uses.get(&key) == Some(&(1, 1));
+            is_unambiguous.then_some(key)
         });
     }
 
@@ -173,7 +175,8 @@ fn changed(symbol: &Symbol, change: Change, renamed_from: Option<String>) -> Sym
     SymbolChange { symbol: symbol.clone(), change, renamed_from }
 }
 
-/// What a type holds: names and code. A constructor's name says nothing, it is the type's.
+/// Returns the members of a type: names and code. A constructor's name is ignored, because it is
+/// the type's.
 fn members<'list>(symbols: &'list [Symbol], owner: &Symbol) -> HashSet<(&'list str, u64)> {
     let inside = symbols.iter().filter(|symbol| symbol.scope() == owner.qualified_name);
     inside
@@ -181,7 +184,7 @@ fn members<'list>(symbols: &'list [Symbol], owner: &Symbol) -> HashSet<(&'list s
         .collect()
 }
 
-/// The scope as it is called since `old` is called `new`, if that concerns it.
+/// Returns the scope after `old` was renamed to `new`, if that affects it.
 fn renamed_scope(scope: &str, old: &Symbol, new: &Symbol) -> Option<String> {
     if let Some(rest) = scope.strip_prefix(&old.qualified_name)
         && (rest.is_empty() || rest.starts_with([':', '.', '#']))
@@ -193,12 +196,12 @@ fn renamed_scope(scope: &str, old: &Symbol, new: &Symbol) -> Option<String> {
     (scope.contains('<') && renamed != scope).then_some(renamed)
 }
 
-/// The declaration with a blank for the name.
+/// Returns the declaration with a placeholder for the name.
 fn shape(symbol: &Symbol) -> String {
     replace_word(&symbol.signature, symbol.name(), "_")
 }
 
-/// Whether a declaration has parameters that tell it from others.
+/// True if a declaration has parameters that distinguish it.
 fn has_parameters(shape: &str) -> bool {
     let inside =
         shape.split_once('(').map_or("", |(_, rest)| rest.rsplit_once(')').map_or(rest, |(list, _)| list));

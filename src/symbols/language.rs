@@ -1,8 +1,8 @@
-//! The languages that are understood, and how a file's name tells which one it is.
+//! The supported languages, and their detection by file name.
 
 /// A language whose functions and types can be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum Language {
     Rust,
     Python,
@@ -18,7 +18,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// All of them.
+    /// All supported languages.
     pub const ALL: [Self; 11] = [
         Self::Rust,
         Self::Python,
@@ -33,8 +33,8 @@ impl Language {
         Self::CSharp,
     ];
 
-    /// The language that a notebook calls so.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    /// Returns the language for a notebook's language name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
         match name.to_ascii_lowercase().as_str() {
             "python" | "python3" | "ipython" => Some(Self::Python),
             "rust" => Some(Self::Rust),
@@ -68,10 +68,10 @@ impl Language {
     }
 }
 
-/// The language of the file with this path, by its name alone.
+/// Detects the language of a file by its name alone.
 ///
-/// A header is taken for C++, which reads C headers too. A notebook is taken for Python, which most are;
-/// [`file_change`](super::file_change) looks into it.
+/// A header counts as C++, which covers C headers. A notebook counts as Python, which most are;
+/// [`file_change`](crate::tools::edit::file_change) reads its metadata.
 pub fn language_of(path: &str) -> Option<Language> {
     let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
     if matches!(name, "Rakefile" | "Gemfile") {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_extension_decides_whatever_the_folder_is_called() {
+    fn the_extension_decides_whatever_the_folder() {
         for (path, language) in [
             ("src/main.rs", Some(Language::Rust)),
             ("/home/ada/py.project/app.PY", Some(Language::Python)),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn every_grammar_is_one_that_the_parser_can_run() {
+    fn the_parser_supports_every_grammar() {
         for language in Language::ALL {
             assert!(tree_sitter::Parser::new().set_language(&language.grammar()).is_ok(), "{language:?}");
         }

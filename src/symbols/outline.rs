@@ -1,4 +1,4 @@
-//! From a syntax tree to the list of symbols in it.
+//! Builds the list of symbols from a syntax tree.
 
 use std::ops::Range;
 
@@ -8,30 +8,30 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::grammars::{Item, Meaning, Scope, declaration_start, is_attribute, meaning};
 use super::{Language, Symbol, SymbolKind};
 
-/// A signature is one line of a list: longer ones are cut.
+/// Maximum length of a signature, which is one line of a list.
 const MAX_SIGNATURE_CHARS: usize = 160;
-/// Nobody nests classes this deep. Arbitrary text may, and recursion must end.
+/// Maximum recursion depth. Real classes do not nest this deep, but arbitrary text may.
 const MAX_DEPTH: usize = 64;
 
-/// A symbol and the part of the file that it was made of.
-pub(super) struct Found {
-    pub symbol: Symbol,
-    pub bytes: Range<usize>,
-    /// Only announces what is defined elsewhere.
-    pub is_prototype: bool,
+/// A symbol and its part of the file.
+struct Found {
+    symbol: Symbol,
+    bytes: Range<usize>,
+    /// True for a declaration whose definition may be elsewhere.
+    is_prototype: bool,
 }
 
-/// All symbols below `root`, in the order of the file.
-pub(super) fn outline(language: Language, root: Node<'_>, source: &str) -> Vec<Found> {
+/// Returns all symbols below `root`, in file order.
+pub(super) fn outline(language: Language, root: Node<'_>, source: &str) -> Vec<Symbol> {
     let mut outline =
         Outline { language, source, found: Vec::new(), comments: Vec::new(), scratch: Vec::new() };
     outline.visit_children(root, &Scope::default(), None, 0);
     let mut found = outline.found;
     drop_answered_prototypes(&mut found);
-    found
+    found.into_iter().map(|found| found.symbol).collect()
 }
 
-/// A prototype is of interest only where its definition is not.
+/// Drops prototypes whose definition is in the list.
 fn drop_answered_prototypes(found: &mut Vec<Found>) {
     if !found.iter().any(|one| one.is_prototype) {
         return;
@@ -48,11 +48,11 @@ struct Outline<'source> {
     found: Vec<Found>,
     /// The comments between symbols.
     comments: Vec<Range<usize>>,
-    /// The text that is hashed, kept for its memory.
+    /// The text to hash; reused to save allocations.
     scratch: Vec<u8>,
 }
 
-/// The node whose extent a symbol takes over, and where the attributes in front of it begin.
+/// The node whose extent a symbol takes over, and the start of the attributes in front of it.
 #[derive(Clone, Copy)]
 struct Frame<'tree> {
     outermost: Node<'tree>,
@@ -70,7 +70,7 @@ impl<'tree> Frame<'tree> {
 
     fn lines(self) -> (u32, u32) {
         let (start, end) = (self.first().start_position(), self.outermost.end_position());
-        // A node that swallows its newline ends before the first column of the next line.
+        // A node that includes its newline ends before the first column of the next line.
         let end_row = if end.column == 0 && end.row > start.row { end.row - 1 } else { end.row };
         let line = |row: usize| u32::try_from(row + 1).unwrap_or(u32::MAX);
         (line(start.row), line(end_row))
@@ -133,9 +133,9 @@ impl Outline<'_> {
         self.found[index].symbol.body_hash = self.hash(index, first_comment);
     }
 
-    /// The hash of a symbol's text without its members and the comments among them, so that an edit in a method does
-    /// not change its class; and without its own name and the name of the type around it, so that a new name alone
-    /// changes nothing.
+    /// Returns the hash of a symbol's text without its members and the comments among them, so that
+    /// an edit in a method does not change its class; and without its own name and the name of the
+    /// type around it, so that a rename alone changes nothing.
     fn hash(&mut self, index: usize, first_comment: usize) -> u64 {
         let Some((own, members)) = self.found[index..].split_first() else { return 0 };
         let members = members.iter().map(|member| member.bytes.clone());
@@ -152,7 +152,7 @@ impl Outline<'_> {
         };
         let mut at = own.bytes.start;
         for bytes in left_out {
-            // What is left out with its owner begins before the owner's end.
+            // A nested omission starts before the end of its owner.
             if bytes.start >= at {
                 canonical.push(self.source.as_bytes().get(at..bytes.start).unwrap_or_default());
                 at = bytes.end;
@@ -164,7 +164,8 @@ impl Outline<'_> {
     }
 }
 
-/// `Scope` + joint + name, or the name alone outside of any scope. A scope may have no name of its own.
+/// Joins `Scope`, separator and name, or returns the name alone outside of any scope. A scope may
+/// have no name of its own.
 fn joined(scope: &Scope, joint: &str, name: &str) -> String {
     match (scope.path.is_empty(), name.is_empty()) {
         (true, _) => name.to_owned(),
@@ -173,14 +174,14 @@ fn joined(scope: &Scope, joint: &str, name: &str) -> String {
     }
 }
 
-/// The last part of a name that is qualified in itself: `method` of `Type::method`.
+/// Returns the last part of a qualified name: `method` of `Type::method`.
 fn own_name(name: &str) -> &str {
     if name.starts_with(['[', '<']) || name.starts_with("operator") {
         return name;
     }
     let after = |joint: &str| name.rfind(joint).map_or(0, |at| at + joint.len());
     let start = after("::").max(after("."));
-    // `Vector::operator[]`, where the sign is part of the name.
+    // `Vector::operator[]`, where the symbol is part of the name.
     match name.find("operator") {
         Some(at) if at > 0 => &name[at..],
         _ if start < name.len() => &name[start..],
@@ -188,7 +189,7 @@ fn own_name(name: &str) -> &str {
     }
 }
 
-/// The type of a scope: `Type` of `<Type as Trait>`.
+/// Returns the type of a scope: `Type` of `<Type as Trait>`.
 fn type_in(scope: &str) -> &str {
     let of_trait = scope.rsplit_once('<').and_then(|(_, inside)| inside.split_once(" as "));
     of_trait.map_or(scope, |(of, _)| of)
@@ -209,12 +210,12 @@ fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
 
-/// Text in which blanks count only where they part two words, the comma that a formatter puts after the last of a list
-/// not at all, and some names are the same as any other.
+/// Text in which whitespace counts only between two words, a trailing comma in a list is ignored,
+/// and some names are replaced by a placeholder.
 struct Canonical<'scratch, 'name> {
     text: &'scratch mut Vec<u8>,
     names: [&'name [u8]; 2],
-    /// Not in Python, where it makes a tuple.
+    /// False in Python, where a trailing comma makes a tuple.
     commas_end_lists: bool,
     word_start: Option<usize>,
     gap: bool,
@@ -264,7 +265,7 @@ impl Canonical<'_, '_> {
     }
 }
 
-/// One line: blanks folded, what only opens the body cut off, bounded.
+/// Builds a one-line signature: whitespace folded, the start of the body cut off, bounded.
 fn signature(source: &str, header: Range<usize>) -> String {
     let written = source.get(header.start..header.end.max(header.start)).unwrap_or_default();
     let mut line = String::with_capacity(written.len().min(4 * MAX_SIGNATURE_CHARS));
@@ -284,7 +285,7 @@ fn signature(source: &str, header: Range<usize>) -> String {
     }
 }
 
-/// The declaration without what only leads to the body.
+/// Returns the declaration without the tokens that open the body.
 fn without_opening(line: &str) -> &str {
     let mut kept = line;
     while let Some(shorter) = ["{", "=>", ":", "=", ";", ","].iter().find_map(|end| kept.strip_suffix(end)) {

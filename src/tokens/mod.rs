@@ -1,46 +1,48 @@
-//! How many tokens a text costs, near enough to keep a budget, without a tokenizer's vocabulary.
+//! Estimates the tokens of a text, precisely enough for a budget, without a tokenizer's vocabulary.
 //!
-//! One pass over runs of characters of one class. Words weigh by their letter pairs, because a common word is one
-//! token, a German compound is six, and both may have ten letters. The weights were fitted on some 2,000 pieces of
-//! code, prose, logs, diffs and data in 24 languages, against the counts of the newest models, which need a third more
-//! tokens than their predecessors did: for older models the estimate is high. `tests/fixtures/tokens` has other texts,
-//! with their true counts, that the tests hold the result to.
+//! One pass over runs of characters of one class. Words are weighted by their letter pairs, because
+//! a common word is one token, a German compound is six, and both may have ten letters. The weights
+//! were fitted on some 2,000 pieces of code, prose, logs, diffs and data in 24 languages, against
+//! the counts of the newest models, which need a third more tokens than their predecessors: for
+//! older models the estimate is high. The tests compare the result with the true counts of other
+//! texts in `tests/fixtures/tokens`.
 //!
-//! Knows nothing of what the text is for. The hook links it: only the standard library.
+//! Independent of the use of the text. The hook links this module, so it uses only the standard
+//! library.
 
 mod pairs;
 
 use pairs::{EDGE, PAIRS};
 
-/// About how many tokens the text is. Within 15 % for all but the oddest texts of a few lines.
+/// Estimates the tokens of a text. Within 15 % for all but the oddest texts of a few lines.
 pub fn estimate(text: &str) -> usize {
     whole(weight(text))
 }
 
-/// How many tokens the text is at most, for a limit that must hold: the estimate and a margin.
+/// Returns an upper bound of the tokens of a text, for hard limits: the estimate plus a margin.
 pub fn ceiling(text: &str) -> usize {
     whole(with_margin(weight(text)))
 }
 
-/// A hard limit that is filled line by line: the [`ceiling`] of all lines that were taken, joined by newlines, is never
-/// above it.
+/// A hard limit that is filled line by line: the [`ceiling`] of all lines taken, joined by
+/// newlines, never exceeds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
     left: u64,
 }
 
 impl Budget {
-    /// So many tokens, and nothing used.
+    /// Creates an unused budget of this many tokens.
     pub fn new(tokens: usize) -> Self {
         Self { left: (tokens as u64).saturating_mul(TOKEN) }
     }
 
-    /// Whether the line, and the newline that parts it from the others, still fits.
+    /// True if the line, with its newline, still fits.
     pub fn fits(&self, line: &str) -> bool {
         line_weight(line) <= self.left
     }
 
-    /// Uses up the line's share if it fits, and says whether it did.
+    /// Uses up the line's share if it fits. True if it did.
     pub fn take(&mut self, line: &str) -> bool {
         match self.left.checked_sub(line_weight(line)) {
             Some(left) => {
@@ -51,7 +53,7 @@ impl Budget {
         }
     }
 
-    /// The whole tokens that are left, for whoever comes next.
+    /// Returns the remaining whole tokens.
     pub fn left(&self) -> usize {
         usize::try_from(self.left / TOKEN).unwrap_or(usize::MAX)
     }
@@ -59,7 +61,7 @@ impl Budget {
 
 /// All weights are thousandths of a token.
 const TOKEN: u64 = 1000;
-/// What the estimate may be low by: one text in twenty has 9 % more tokens, one in a hundred 13 %.
+/// Margin for underestimates: one text in twenty has 9 % more tokens, one in a hundred 13 %.
 const MARGIN_PERCENT: u64 = 15;
 
 const WORD: u64 = 950;
@@ -94,7 +96,7 @@ fn line_weight(line: &str) -> u64 {
 fn weight(text: &str) -> u64 {
     let bytes = text.as_bytes();
     let mut total = 0;
-    // A text begins like a line, so that the parts of a text weigh what they weigh in it.
+    // A text begins like a line, so that its parts weigh the same as within the whole.
     let mut previous = '\n';
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
@@ -148,7 +150,7 @@ impl Class {
     }
 }
 
-/// A run of letters: one word, or several in camel case, or a row of capitals.
+/// Weighs a run of letters: one word, several in camel case, or a run of capitals.
 fn letters(run: &[u8]) -> u64 {
     let mut total = 0;
     let mut start = 0;
@@ -184,7 +186,8 @@ fn word(letters: &[u8]) -> u64 {
     WORD + u64::try_from(sum).unwrap_or(0) * PAIR
 }
 
-/// One blank between two words is free: it is part of them. At the start of a line and beside a number it is not.
+/// Weighs blanks. One blank between two words is free, because it is part of a word; at the start
+/// of a line and next to a number it is not.
 fn blanks(run: &[u8], previous: char, next: Option<u8>) -> u64 {
     match run {
         [b' '] => {
@@ -200,7 +203,8 @@ fn punctuation(run: &[u8]) -> u64 {
     PUNCTUATION + run.windows(2).map(further).sum::<u64>()
 }
 
-/// Everything beyond ASCII, by script: what one character costs, and what the first of a word costs on top.
+/// Weighs a character beyond ASCII by its script: a cost per character, and an extra cost for the
+/// first of a word.
 fn wide(character: char, previous: char) -> u64 {
     let (each, first) = match u32::from(character) {
         0x00c0..0x0250 | 0x1e00..0x1f00 => (300, 470),  // Latin
@@ -220,7 +224,7 @@ fn wide(character: char, previous: char) -> u64 {
         0x2070..0x2c00 if character == previous => (SAME_SYMBOL, 0),
         0x2070..0x2c00 => (1500, 0),   // arrows, mathematics, box drawing
         0x1f000..0x1fb00 => (2500, 0), // emoji
-        0x10000.. => (4000, 0),        // the rare ones are spelled in bytes
+        0x10000.. => (4000, 0),        // rare characters, encoded as bytes
         _ => (3000, 0),
     };
     each + if previous.is_ascii() { first } else { 0 }
@@ -253,7 +257,7 @@ mod tests {
         .collect()
     }
 
-    /// How far off each sample is, as a share of its true count, worst first.
+    /// Returns the error of each sample, as a share of its true count, worst first.
     fn errors(count: fn(&str) -> usize) -> Vec<(f64, String)> {
         let error = |sample: Sample| (count(&sample.text) as f64 / sample.count as f64 - 1.0, sample.name);
         let mut errors: Vec<_> = samples().into_iter().map(error).collect();
@@ -262,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_text_has_a_sample_of_a_useful_length() {
+    fn every_kind_of_text_has_a_sufficiently_long_sample() {
         let samples = samples();
         for kind in ["prose", "markdown", "code", "data", "log", "diff", "cjk", "mixed"] {
             assert!(samples.iter().filter(|sample| sample.name.starts_with(kind)).count() >= 2, "{kind}");
@@ -281,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ceiling_is_not_under_the_truth_on_any_sample_and_not_absurdly_above() {
+    fn the_ceiling_is_above_every_true_count_but_not_far() {
         let errors = errors(ceiling);
         assert!(errors[0].0 >= 0.0, "{:?}", errors[0]);
         assert!(errors[errors.len() - 1].0 <= 0.45, "{:?}", errors[errors.len() - 1]);
@@ -290,8 +294,8 @@ mod tests {
     }
 
     #[test]
-    fn every_line_of_a_sample_alone_is_not_far_off_either() {
-        // A budget is kept line by line: the lines must not add up to much more than the whole.
+    fn the_estimate_of_single_lines_is_close_as_well() {
+        // A budget is filled line by line: the lines must not add up to much more than the whole.
         for sample in samples() {
             let (lines, text) = (sample.text.lines().map(line_weight).sum(), ceiling(&sample.text));
             assert!(whole(lines) <= text + text / 40 + 1, "{}: {lines} {text}", sample.name);
@@ -299,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_costs_nothing_and_blanks_between_words_are_free() {
+    fn empty_text_and_blanks_between_words_are_free() {
         assert_eq!((estimate(""), ceiling("")), (0, 0));
         assert_eq!(weight("one two"), weight("one") + weight("two"));
         assert!(weight("one  two") > weight("one two"));
@@ -307,14 +311,14 @@ mod tests {
     }
 
     #[test]
-    fn camel_case_costs_more_than_words_and_capitals_more_than_small_letters() {
+    fn camel_case_and_capitals_cost_more_than_plain_words() {
         assert!(weight("readTheFile") > weight("read the file"));
         assert!(weight("HTTPServer") > weight("http server"));
         assert!(weight("SELECT") > weight("select"));
     }
 
     #[test]
-    fn a_budget_takes_lines_until_one_does_not_fit_and_hands_on_the_rest() {
+    fn a_budget_takes_lines_until_one_does_not_fit() {
         let mut budget = Budget::new(20);
         assert!(budget.take("- two hours ago: fix the retry loop"));
         let left = budget.left();
@@ -341,7 +345,7 @@ mod tests {
         }
 
         #[test]
-        fn lines_that_a_budget_took_are_never_over_it(
+        fn lines_taken_never_exceed_the_budget(
             tokens in 0_usize..300,
             lines in proptest::collection::vec("(?s).{0,60}|[ -~]{0,80}|[\n\r\t 0-9中a]{0,12}", 0..20),
         ) {

@@ -1,10 +1,11 @@
-//! How much each pair of letters adds to a word: calibrated numbers, nothing to read.
+//! The weight of each pair of letters in a word: calibrated numbers.
 
-/// Stands for the edge of a word, after the 26 letters.
+/// Index of the edge of a word, after the 26 letters.
 pub(super) const EDGE: usize = 26;
 
-/// Fiftieths of a word's cost, by the letter before (row) and the letter itself (column), both `a` to `z` and then the
-/// word's edge. Below zero: a pair that is usually inside a longer piece.
+/// Fiftieths of a word's cost, by the previous letter (row) and the letter itself (column), both
+/// `a` to `z` and then the word's edge. Negative values: pairs that usually occur inside a longer
+/// token.
 #[rustfmt::skip]
 pub(super) const PAIRS: [[i8; 27]; 27] = [
     [65, 14, 16, 12, 37, 29, 2, 48, 23, 40, 27, 5, 1, 12, 33, 23, 37, 10, 24, 3, 19, 11, 41, 32, 15, 33, 0],

@@ -1,4 +1,4 @@
-//! Where the sockets come from: systemd, launchd, or our own hands.
+//! Socket activation: takes the sockets from systemd or launchd, or binds our own.
 
 use std::fs;
 use std::io;
@@ -10,60 +10,60 @@ use listenfd::ListenFd;
 
 use crate::paths::Home;
 
-/// What the worker listens on.
+/// The worker's listening sockets.
 #[derive(Debug)]
 pub struct Sockets {
-    /// HTTP.
+    /// HTTP API.
     pub api: UnixListener,
-    /// Who made it.
+    /// Owner of the API socket.
     pub api_origin: Origin,
-    /// Nudges.
+    /// Nudges from hooks.
     pub nudge: UnixDatagram,
-    /// Who made it.
+    /// Owner of the nudge socket.
     pub nudge_origin: Origin,
 }
 
-/// Who made a socket, and so who removes it.
+/// The owner of a socket, who also removes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// systemd or launchd, which keep it beyond our end.
+    /// systemd or launchd, which keep it after we exit.
     Manager,
-    /// We did.
+    /// This process.
     Own,
 }
 
-/// Why there is nothing to listen on.
+/// An error while opening the sockets.
 #[derive(Debug, thiserror::Error)]
 pub enum ActivationError {
-    /// Unix socket paths are short.
+    /// Unix socket paths have a small maximum length.
     #[error(
-        "{path} is {length} bytes long, and a socket's path may have {most}: set CLAUDE_MEM_HOME to a shorter one"
+        "{path} is {length} bytes long, but a socket path may have at most {most}: set CLAUDE_MEM_HOME to a shorter directory"
     )]
     TooLong {
         /// The path.
         path: PathBuf,
-        /// Its length.
+        /// Its length in bytes.
         length: usize,
-        /// The limit here.
+        /// The maximum on this system.
         most: usize,
     },
-    /// Somebody answers there already.
+    /// Another process listens there already.
     #[error(
-        "somebody listens on {0} already, most likely a service manager: start the service with it, not by hand"
+        "another process already listens on {0}, most likely a service manager: start the service with it, not by hand"
     )]
     Taken(PathBuf),
-    /// The operating system said no.
+    /// An error of the operating system.
     #[error("cannot listen on {path}: {source}")]
     Io {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// What a service manager handed over. To be taken before the first thread starts, because it changes the environment, so
-/// that no child takes our sockets for its own.
+/// Sockets from a service manager. Take them before the first thread starts, because this changes
+/// the environment so that no child inherits them as its own.
 #[derive(Debug, Default)]
 pub struct Given {
     api: Option<UnixListener>,
@@ -71,7 +71,12 @@ pub struct Given {
 }
 
 impl Given {
-    /// Takes what systemd or launchd hold for us; nothing if we were started otherwise.
+    /// True if a service manager passed any socket.
+    pub fn is_some(&self) -> bool {
+        self.api.is_some() || self.nudge.is_some()
+    }
+
+    /// Takes the sockets from systemd or launchd; none if neither started us.
     pub fn take() -> Self {
         let given = Self::from_systemd();
         if given.api.is_none() { Self::from_launchd().unwrap_or(given) } else { given }
@@ -81,7 +86,7 @@ impl Given {
         let mut listed = ListenFd::from_env();
         let mut given = Self::default();
         for index in 0..listed.len() {
-            // Told apart by their kind: a `.socket` unit gives all of its sockets one name.
+            // Distinguished by type: a `.socket` unit gives all of its sockets the same name.
             match listed.take_unix_listener(index) {
                 Ok(Some(listener)) => given.api = Some(listener),
                 _ => given.nudge = listed.take_unix_datagram(index).ok().flatten().or(given.nudge),
@@ -102,9 +107,9 @@ impl Given {
 }
 
 impl Sockets {
-    /// What the service manager handed over, else sockets of our own. The caller holds the lock.
+    /// Uses the sockets of the service manager, and binds missing ones. The caller holds the lock.
     pub fn open(home: &Home, given: Given) -> Result<Self, ActivationError> {
-        // A manager that gives only one of them was set up by hand; the other can be our own.
+        // A manager that passes only one socket was set up by hand; we bind the other.
         let (api, api_origin) = match given.api {
             Some(api) => (api, Origin::Manager),
             None => (bind_api(home)?, Origin::Own),
@@ -117,22 +122,23 @@ impl Sockets {
     }
 }
 
-/// Makes the socket for HTTP. The caller holds the lock.
+/// Binds the API socket. The caller holds the lock.
 pub fn bind_api(home: &Home) -> Result<UnixListener, ActivationError> {
     let path = home.socket();
-    // The lock says that no worker lives; whoever answers is a manager that holds the socket for one.
+    // We hold the lock, so no worker is running; a listener here is a manager that holds the socket
+    // for one.
     if UnixStream::connect(&path).is_ok() {
         return Err(ActivationError::Taken(path));
     }
     bind(&path, |path| UnixListener::bind(path))
 }
 
-/// Makes the socket for nudges. The caller holds the lock.
+/// Binds the nudge socket. The caller holds the lock.
 pub fn bind_nudge(home: &Home) -> Result<UnixDatagram, ActivationError> {
     bind(&home.nudge_socket(), |path| UnixDatagram::bind(path))
 }
 
-/// Fails for a path that no socket can have.
+/// Returns an error if the path is too long for a socket.
 pub fn check_length(path: &Path) -> Result<(), ActivationError> {
     let most = if cfg!(target_os = "macos") { 103 } else { 107 };
     let length = path.as_os_str().len();
@@ -142,7 +148,7 @@ pub fn check_length(path: &Path) -> Result<(), ActivationError> {
     Ok(())
 }
 
-/// Binds after removing what a worker that was killed left behind.
+/// Binds after removing the file that a killed worker left behind.
 fn bind<T>(path: &Path, make: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, ActivationError> {
     check_length(path)?;
     let failed = |source| ActivationError::Io { path: path.to_owned(), source };
@@ -172,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_that_is_too_deep_is_told_so() {
+    fn a_socket_path_that_is_too_long_is_an_error() {
         let home = Home::at(format!("/tmp/{}", "deep/".repeat(30)));
         let error = bind_api(&home).unwrap_err().to_string();
         assert!(error.contains("CLAUDE_MEM_HOME") && error.contains("107"), "{error}");

@@ -1,4 +1,4 @@
-//! The present, as the database has it, and the day that it belongs to.
+//! The current time in the database's unit, and the user's calendar day.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,14 @@ pub fn now() -> Millis {
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
-/// When the user's day began.
+/// Returns the user's local date, as in `2026-11-18`.
+pub fn date(now: Millis) -> String {
+    let zoned =
+        jiff::Timestamp::from_millisecond(now).unwrap_or_default().to_zoned(jiff::tz::TimeZone::system());
+    zoned.date().to_string()
+}
+
+/// Returns the start of the user's local day.
 pub fn day_start(now: Millis) -> Millis {
     Day::local(now).start
 }

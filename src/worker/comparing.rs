@@ -1,4 +1,4 @@
-//! Which memories mean what a question means, found out while somebody else looks for its words.
+//! Semantic comparison of a query with all memories, parallel to the word search.
 
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +10,9 @@ use crate::paths::Home;
 use crate::search::{self, Alike, Half, Likenesses, Meaning};
 use crate::store::{self, StoreError};
 
-/// Compares what was asked with all that is known, on two threads and connections of its own: whoever asks searches by words
-/// meanwhile. The threads stay until the model goes, because new ones for every question began too late.
+/// Compares a query with all embeddings, on its own two threads and connections, while the caller
+/// searches by words. The threads stay until the model is unloaded, because starting new ones for
+/// each query is too slow.
 #[derive(Debug, Default)]
 pub struct Comparing(Mutex<Option<Sender<Question>>>);
 
@@ -19,22 +20,22 @@ struct Question {
     shared: Arc<Shared>,
     query: String,
     project: Option<String>,
-    tell: SyncSender<Likenesses>,
+    reply: SyncSender<Likenesses>,
 }
 
 impl Comparing {
-    /// Begins to find out how alike memories are to a question.
+    /// Starts to compute the similarity of memories to a query.
     pub fn begin(&self, shared: &Arc<Shared>, query: &str, project: Option<&str>) -> Alike {
-        let (tell, alike) = Alike::soon();
+        let (reply, alike) = Alike::soon();
         let (query, project) = (query.to_owned(), project.map(ToOwned::to_owned));
-        let question = Question { shared: shared.clone(), query, project, tell };
+        let question = Question { shared: shared.clone(), query, project, reply };
         let mut thread = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where there is no thread to be had, nobody tells, and words alone decide.
+        // If no thread can be started, no result arrives, and words alone decide.
         let _ = thread.get_or_insert_with(start_to_compare).send(question);
         alike
     }
 
-    /// Lets threads and connections go until somebody asks.
+    /// Ends the threads and closes their connections until the next query.
     pub fn rest(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -45,17 +46,17 @@ fn start_to_compare() -> Sender<Question> {
     let older = start_half(Half::Older);
     let (sender, questions) = channel::<Question>();
     let _ = std::thread::Builder::new().name("meaning".into()).spawn(move || {
-        for Question { shared, query, project, tell } in questions {
+        for Question { shared, query, project, reply } in questions {
             let Some(meaning) = shared.mind.understand(&query) else { continue };
-            let (tell_half, told) = sync_channel(2);
+            let (reply_half, halves) = sync_channel(2);
             for thread in [&newer, &older] {
                 let (meaning, project) = (meaning.clone(), project.clone());
                 let half =
-                    HalfQuestion { home: shared.home.clone(), meaning, project, tell: tell_half.clone() };
+                    HalfQuestion { home: shared.home.clone(), meaning, project, reply: reply_half.clone() };
                 let _ = thread.send(half);
             }
-            drop(tell_half);
-            let _ = tell.send(Likenesses::joined(told.iter()));
+            drop(reply_half);
+            let _ = reply.send(Likenesses::joined(halves.iter()));
         }
     });
     sender
@@ -65,7 +66,7 @@ struct HalfQuestion {
     home: Home,
     meaning: Meaning,
     project: Option<String>,
-    tell: SyncSender<Likenesses>,
+    reply: SyncSender<Likenesses>,
 }
 
 fn start_half(half: Half) -> Sender<HalfQuestion> {
@@ -74,10 +75,10 @@ fn start_half(half: Half) -> Sender<HalfQuestion> {
         let mut connection = None;
         for question in questions {
             let compared = compare(&mut connection, &question, half).unwrap_or_else(|error| {
-                tracing::warn!(%error, "a question was answered by half of all meanings: {error}");
+                tracing::warn!(%error, "a query was compared with only half of the embeddings: {error}");
                 Likenesses::default()
             });
-            let _ = question.tell.send(compared);
+            let _ = question.reply.send(compared);
         }
     });
     sender

@@ -1,7 +1,9 @@
-//! Asking a model: who is asked, whether it may be asked now, and what it cost.
+//! Model calls: chooses the provider, enforces the breaker and the cost ceiling, and records the
+//! cost.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use serde_json::json;
 
@@ -11,49 +13,55 @@ use crate::llm::breaker::{Admission, Breaker, BreakerState};
 use crate::llm::budget::{Verdict, decide};
 use crate::llm::{self, Choice, Failure, Llm, Request, Response, Usage, guard};
 use crate::model::{Millis, SessionId};
+use crate::paths::Home;
 use crate::store::StoreError;
-use crate::store::log::{LogEntry, spent_since};
+use crate::store::log::{self, LogEntry, spent_since};
 use crate::store::memory::Origin;
 
-/// The worker's side of the models.
+/// The worker's access to models.
 #[derive(Debug)]
 pub struct Compressor {
     choice: RwLock<Choice>,
     breaker: Breaker,
-    /// What calls under way may cost at most.
-    reserved: Mutex<f64>,
     own_program: PathBuf,
+    /// The credentials file as it was when the provider was chosen.
+    keys: Mutex<KeyFile>,
+    /// The time since which the configured provider cannot be used.
+    unusable_since: Mutex<Option<Millis>>,
 }
 
-/// Who does the next piece of work.
+/// File metadata that changes when the file is written or replaced; `None` if it does not exist.
+type KeyFile = Option<(u64, u64, i64, i64)>;
+
+/// The way to process the next job.
 #[derive(Debug)]
 pub enum Plan {
-    /// Rules.
+    /// With rules.
     Local,
-    /// This model.
+    /// With this model.
     Model(Box<Llm>),
-    /// Nobody, until the user mends something.
+    /// Not at all until the user fixes the provider.
     Wait,
 }
 
-/// What came of asking.
+/// The result of a model call.
 #[derive(Debug)]
 pub enum Asked {
-    /// An answer, who gave it, and the entry about the call.
-    Answered(Response, Origin, LogEntry),
-    /// The day's ceiling does not allow the call.
+    /// A response, and its origin.
+    Answered(Response, Origin),
+    /// The daily ceiling does not allow the call.
     OverCeiling,
-    /// The provider is in trouble: not before this time.
+    /// The provider has a problem: retry no earlier than this.
     Postponed(Millis),
-    /// The request itself is at fault.
-    Failed(String, Option<LogEntry>),
+    /// The request itself failed.
+    Failed(String),
 }
 
-/// How soon it is looked whether the user has mended what only the user can mend.
-const LOOK_AGAIN: Millis = 60_000;
+/// Interval for checking whether the user has fixed the provider.
+const PROVIDER_CHECK_INTERVAL: Millis = 60_000;
 
 impl Compressor {
-    /// Chooses who compresses, as things are now.
+    /// Chooses the provider from the current state.
     pub fn new(shared: &Shared, config: &crate::config::Config) -> Self {
         let own_program = guard::own_program().unwrap_or_else(|_| PathBuf::from("claude-mem"));
         let choice = llm::choose(config, &shared.home, &shared.environment, &own_program);
@@ -68,30 +76,69 @@ impl Compressor {
                 )
             }
             Choice::Local { why } => tracing::info!(why, "compressing without a model: {why}"),
-            Choice::Unusable { why } => tracing::error!(why, "nothing can be compressed: {why}"),
+            Choice::Unusable { why } => tracing::error!(why, "cannot compress: {why}"),
         }
-        Self { choice: RwLock::new(choice), breaker: Breaker::new(), reserved: Mutex::new(0.0), own_program }
+        let unusable_since = matches!(choice, Choice::Unusable { .. }).then(clock::now);
+        Self {
+            choice: RwLock::new(choice),
+            breaker: Breaker::new(),
+            own_program,
+            keys: Mutex::new(key_file(&shared.home)),
+            unusable_since: Mutex::new(unusable_since),
+        }
     }
 
-    /// Chooses again if there is no model now: a key may have appeared.
-    pub fn look_again(&self, shared: &Shared, config: &crate::config::Config) {
-        let has_model = matches!(*self.choice.read().unwrap_or_else(PoisonError::into_inner), Choice::Llm(_));
-        if has_model {
-            return;
+    /// Chooses the provider again if the credentials file changed. True if so: then everything
+    /// known about the provider is outdated.
+    pub fn notice_new_keys(&self, shared: &Shared, config: &crate::config::Config) -> bool {
+        let now = key_file(&shared.home);
+        let before = std::mem::replace(&mut *locked(&self.keys), now);
+        if before == now {
+            return false;
         }
+        tracing::info!("the credentials file changed: reading it again");
+        self.choose_again(shared, config);
+        self.breaker.reset();
+        true
+    }
+
+    /// Chooses the provider again if there is no model or it has a problem: a key or a login may
+    /// have appeared.
+    pub fn recheck_provider(&self, shared: &Shared, config: &crate::config::Config) {
+        let has_model = matches!(*self.choice.read().unwrap_or_else(PoisonError::into_inner), Choice::Llm(_));
+        if !has_model || self.refused_since().is_some() {
+            self.choose_again(shared, config);
+        }
+    }
+
+    /// Returns the time since which the provider refuses us or cannot be used.
+    fn refused_since(&self) -> Option<Millis> {
+        match self.breaker.state() {
+            BreakerState::Open { kind, since, .. } if kind.is_refusal() => Some(since),
+            _ => *locked(&self.unusable_since),
+        }
+    }
+
+    /// True if rules take over, because the user has not fixed the provider within the configured
+    /// time.
+    pub fn is_given_up(&self, config: &crate::config::Config) -> bool {
+        let patience = Millis::try_from(config.compress.fallback_after_s).unwrap_or(Millis::MAX / 1000);
+        self.refused_since().is_some_and(|since| clock::now() - since >= patience.saturating_mul(1000))
+    }
+
+    fn choose_again(&self, shared: &Shared, config: &crate::config::Config) {
         let found = llm::choose(config, &shared.home, &shared.environment, &self.own_program);
+        match &found {
+            Choice::Unusable { .. } => drop(locked(&self.unusable_since).get_or_insert_with(clock::now)),
+            _ => *locked(&self.unusable_since) = None,
+        }
         if let Choice::Llm(llm) = &found {
-            tracing::info!(
-                provider = llm.name(),
-                model = llm.model(),
-                "compressing with {} from now on",
-                llm.name()
-            );
+            tracing::debug!(provider = llm.name(), model = llm.model(), "calling {}", llm.name());
         }
         *self.choice.write().unwrap_or_else(PoisonError::into_inner) = found;
     }
 
-    /// Who does the next piece of work.
+    /// Returns the way to process the next job.
     pub fn plan(&self) -> Plan {
         match &*self.choice.read().unwrap_or_else(PoisonError::into_inner) {
             Choice::Llm(llm) => Plan::Model(Box::new(llm.clone())),
@@ -100,7 +147,7 @@ impl Compressor {
         }
     }
 
-    /// How the provider is.
+    /// Returns the provider's health.
     pub fn health(&self) -> ProviderHealth {
         let (name, mut problem) = match &*self.choice.read().unwrap_or_else(PoisonError::into_inner) {
             Choice::Llm(llm) => (llm.name(), None),
@@ -117,7 +164,7 @@ impl Compressor {
         ProviderHealth { name, breaker, problem }
     }
 
-    /// Asks the model, if the breaker and the ceiling allow it.
+    /// Calls the model, if the breaker and the ceiling allow it.
     pub async fn ask(
         &self,
         running: &Running,
@@ -127,31 +174,51 @@ impl Compressor {
         prompt_version: &str,
     ) -> Result<Asked, StoreError> {
         let prices = &running.config.prices;
-        let at_most = llm.cost_at_most(prices, &request);
-        let day = clock::day_start(clock::now());
-        let spent = running.database.read(move |database| spent_since(database, day)).await?;
-        let Some(_reservation) = self.reserve(spent, at_most, running.config.cost.max_usd_per_day) else {
-            return Ok(Asked::OverCeiling);
-        };
-        let pass = match self.breaker.admit(clock::now()) {
-            Admission::Go(pass) => pass,
-            Admission::WaitUntil(time) => return Ok(Asked::Postponed(time)),
-        };
         let began = std::time::Instant::now();
-        let answer = llm.complete(&request).await;
-        let entry = |usage: &Usage, model: &str| LogEntry {
+        let entry = |usage: &Usage, model: &str, cost_usd: f64| LogEntry {
             event_type: "llm_call",
             session: Some(session.clone()),
             data: json!({"provider": llm.name(), "model": model}),
             duration_ms: Some(began.elapsed().as_secs_f64() * 1000.0),
             tokens_in: Some(tokens(usage.tokens_in)),
             tokens_out: Some(tokens(usage.tokens_out)),
-            cost_usd: Some(llm.cost(prices, usage)),
+            cost_usd: Some(cost_usd),
         };
+        let (most, at_most) = (request.most_usage(), llm.cost_at_most(prices, &request));
+        let ceiling = running.config.cost.max_usd_per_day;
+        let may_spend = move |spent: f64| decide(spent, at_most, ceiling) == Verdict::Allowed;
+        let day = clock::day_start(clock::now());
+        if !may_spend(running.database.read(move |database| spent_since(database, day)).await?) {
+            return Ok(Asked::OverCeiling);
+        }
+        let pass = match self.breaker.admit(clock::now()) {
+            Admission::Go(pass) => pass,
+            Admission::WaitUntil(time) => return Ok(Asked::Postponed(time)),
+        };
+        // Book the maximum cost before the call: a call without a response, or during which we die,
+        // may be billed.
+        let booked = entry(&most, llm.model(), at_most);
+        let book = move |database: &mut _| log::book(database, &booked, day, clock::now(), may_spend);
+        let Some(booking) = running.database.write(book).await? else { return Ok(Asked::OverCeiling) };
+        let answer = llm.complete(&request).await;
+        let taken = match &answer {
+            Ok(response) => Some(entry(&response.usage, &response.model, llm.cost(prices, &response.usage))),
+            Err(Failure::Item { usage, .. }) => {
+                usage.as_ref().map(|usage| entry(usage, llm.model(), llm.cost(prices, usage)))
+            }
+            Err(Failure::Provider(failure)) if failure.may_cost => Some(entry(&most, llm.model(), at_most)),
+            Err(Failure::Provider(_)) => None,
+        };
+        let was_refused = self.refused_since().is_some();
+        let is_answered = !matches!(answer, Err(Failure::Provider(_)));
+        let correct = move |database: &mut rusqlite::Connection| {
+            log::correct(database, booking, taken.as_ref())?;
+            if was_refused && is_answered { log::withdraw_notices(database, REFUSED) } else { Ok(()) }
+        };
+        running.database.write(correct).await?;
         Ok(match answer {
             Ok(response) => {
                 pass.answered();
-                let entry = entry(&response.usage, &response.model);
                 let origin = Origin {
                     provider: llm.name().into(),
                     model: Some(response.model.clone()),
@@ -159,22 +226,24 @@ impl Compressor {
                     tokens_in: tokens(response.usage.tokens_in),
                     tokens_out: tokens(response.usage.tokens_out),
                 };
-                Asked::Answered(response, origin, entry)
+                Asked::Answered(response, origin)
             }
-            Err(Failure::Item { message, response, usage }) => {
+            Err(Failure::Item { message, response, .. }) => {
                 pass.answered();
-                let entry = usage.map(|usage| entry(&usage, llm.model()));
-                Asked::Failed(with_response(&message, response.as_deref()), entry)
+                Asked::Failed(with_response(&message, response.as_deref()))
             }
             Err(Failure::Provider(failure)) => {
                 tracing::warn!(
                     provider = llm.name(),
                     error = failure.message,
-                    "{} is in trouble: {}",
+                    "{} failed: {}",
                     llm.name(),
                     failure.message
                 );
                 pass.failed(clock::now(), &failure);
+                if failure.kind.is_refusal() {
+                    self.note_refusal(running, &failure.message).await?;
+                }
                 Asked::Postponed(self.next_try())
             }
         })
@@ -187,46 +256,47 @@ impl Compressor {
         }
     }
 
-    /// Sets aside what a call may cost at most, for as long as it is under way.
-    fn reserve(&self, spent: f64, at_most: f64, ceiling: f64) -> Option<Reservation<'_>> {
-        let mut reserved = self.reserved();
-        match decide(spent + *reserved, at_most, ceiling) {
-            Verdict::Allowed => {
-                *reserved += at_most;
-                drop(reserved);
-                Some(Reservation { of: self, amount: at_most })
-            }
-            Verdict::OverCeiling { .. } => None,
+    /// Leaves a notice for the user, who alone can fix it.
+    pub async fn note_refusal(&self, running: &Running, why: &str) -> Result<(), StoreError> {
+        let minutes = running.config.compress.fallback_after_s.div_ceil(60);
+        let message = format!(
+            "{REFUSED} {why} Turns wait; after {minutes} minutes they are processed without a model, and `claude-mem queue redo` \
+             repeats them later."
+        );
+        running.database.write(move |database| log::notice(database, &message, clock::now())).await
+    }
+
+    /// Returns the reason why no model can be used.
+    pub fn unusable(&self) -> Option<String> {
+        match &*self.choice.read().unwrap_or_else(PoisonError::into_inner) {
+            Choice::Unusable { why } => Some(why.clone()),
+            _ => None,
         }
     }
-
-    fn reserved(&self) -> MutexGuard<'_, f64> {
-        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// When to try again what waits for the user.
-pub fn when_mended() -> Millis {
-    clock::now() + LOOK_AGAIN
+/// Prefix of the notice about a provider that refuses us.
+const REFUSED: &str = "claude-mem: cannot use the model.";
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Given back when the call ends, however it ends.
-struct Reservation<'a> {
-    of: &'a Compressor,
-    amount: f64,
+fn key_file(home: &Home) -> KeyFile {
+    let meta = std::fs::metadata(home.credentials()).ok()?;
+    Some((meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()))
 }
 
-impl Drop for Reservation<'_> {
-    fn drop(&mut self) {
-        *self.of.reserved() -= self.amount;
-    }
+/// Returns the time of the next attempt for work that waits for the user.
+pub fn next_provider_check() -> Millis {
+    clock::now() + PROVIDER_CHECK_INTERVAL
 }
 
 fn tokens(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// As much of a useless response as helps to see what is wrong with it.
+/// Appends the start of an unusable response to a message, for diagnosis.
 pub fn with_response(message: &str, response: Option<&str>) -> String {
     const KEPT: usize = 4_000;
     match response {

@@ -1,5 +1,5 @@
-//! The database as the asynchronous part sees it: one thread that writes, and readers on borrowed threads. No statement
-//! runs on an asynchronous thread.
+//! Asynchronous access to the database: one writer thread, and readers on blocking threads. No
+//! statement runs on an asynchronous thread.
 
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -17,17 +17,18 @@ pub struct Database {
     writer: mpsc::Sender<Job>,
     readers: Readers,
     file: Arc<OpenFile>,
-    /// The log, and those who sync it when somebody wrote.
+    /// The WAL, and the channel that wakes its sync task after a write.
     log: PathBuf,
     written: watch::Sender<()>,
 }
 
-/// True if somebody else held the lock for longer than it could wait.
+/// A job for the writer; returns true if another process held the lock for longer than the busy
+/// timeout.
 type Job = Box<dyn FnOnce(&mut Connection) -> bool + Send>;
 
 impl Database {
-    /// Opens it on a thread of its own, which then writes until the last handle is gone. One that is damaged is recovered
-    /// first; one that `seems_damaged` is looked at as a whole.
+    /// Opens the database on its own thread, which writes until the last handle is dropped.
+    /// Recovers a damaged database first; checks the whole file if it `seems_damaged`.
     pub async fn open(home: &Home, seems_damaged: bool) -> Result<Self, StoreError> {
         let (opened, outcome) = oneshot::channel();
         let home = home.clone();
@@ -46,7 +47,8 @@ impl Database {
         Ok(database)
     }
 
-    /// Does something with the writing connection and waits for the outcome. It is on the disk a moment later.
+    /// Runs `work` with the writing connection and waits for the result, which is on disk a moment
+    /// later.
     pub async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
@@ -54,7 +56,7 @@ impl Database {
         let (answer, outcome) = oneshot::channel();
         let file = self.file.clone();
         let job: Job = Box::new(move |database| {
-            // What was written into a file that is no longer there is not stored.
+            // Data written to a file that is no longer at its path is not stored.
             let outcome = work(database).and_then(|value| file.check().map(|()| value));
             let is_locked = matches!(outcome, Err(StoreError::Busy));
             let _ = answer.send(outcome);
@@ -66,7 +68,8 @@ impl Database {
         outcome
     }
 
-    /// The same, and waits until it is on the disk: for whoever lets go of the only other copy.
+    /// Like [`Self::write`], but waits until the result is on disk: for callers that then delete
+    /// the only other copy.
     pub async fn write_to_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
@@ -76,7 +79,7 @@ impl Database {
         Ok(value)
     }
 
-    /// Does something with a reading connection and waits for the outcome.
+    /// Runs `work` with a reading connection and waits for the result.
     pub async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
@@ -90,7 +93,7 @@ impl Database {
     }
 }
 
-/// What must be done before anybody opens it.
+/// Prepares the database before anything opens it.
 fn make_usable(home: &Home, seems_damaged: bool) -> Result<(), StoreError> {
     home.prepare()?;
     if recovery::is_unfinished(home) {
@@ -100,22 +103,22 @@ fn make_usable(home: &Home, seems_damaged: bool) -> Result<(), StoreError> {
         return recovery::recover(home, "the file is empty", clock::now()).map(drop);
     }
     if predecessor::settle_beside(home)? {
-        let beside = home.database_beside().display().to_string();
-        tracing::info!(beside, "another program's database is in our place; ours is {beside}");
+        let ours = home.database_beside().display().to_string();
+        tracing::info!(ours, "another program's database is at our path; ours is {ours}");
     }
     if let Some(fault) = recovery::fault_of_log(home) {
         return recovery::recover(home, &fault, clock::now()).map(drop);
     }
-    if seems_damaged { mend(home) } else { Ok(()) }
+    if seems_damaged { repair(home) } else { Ok(()) }
 }
 
-/// Finds out how much of it is damaged, and repairs that.
-fn mend(home: &Home) -> Result<(), StoreError> {
+/// Determines the extent of the damage and repairs it.
+fn repair(home: &Home) -> Result<(), StoreError> {
     match recovery::renew_index(home) {
         Err(error) if error.hints_at_damage() => {
             recovery::recover(home, &error.cause(), clock::now()).map(drop)
         }
-        // Whoever brings it up to date will tell.
+        // The migration reports an error, if there is one.
         Err(StoreError::Older(_)) => Ok(()),
         other => other,
     }
@@ -127,7 +130,7 @@ fn open_or_recover(home: &Home, writer: mpsc::Sender<Job>) -> Result<(Connection
             recovery::recover(home, &error.cause(), clock::now())?;
             open(home, writer)
         }
-        // Its tables were in its log, where the look from outside did not see them.
+        // Its tables were in its WAL, which the check from outside does not read.
         Err(StoreError::Foreign) if home.database() == home.usual_database() => {
             predecessor::make_beside(home)?;
             open(home, writer)
@@ -147,18 +150,19 @@ fn open(home: &Home, writer: mpsc::Sender<Job>) -> Result<(Connection, Database)
 fn write(mut connection: Connection, jobs: mpsc::Receiver<Job>) {
     for job in jobs {
         let before = connection.total_changes();
-        // A panic is that job's failure, not the end of all that come after it.
+        // A panic fails this job only, not the following ones.
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(&mut connection)));
-        // If each of those that wait behind it waited as long again, nothing would be said for minutes, not even "stop".
+        // If each of the waiting jobs waited as long again, there would be no response for minutes,
+        // not even to a stop.
         if done.unwrap_or_default() {
-            let _ = store::be_patient(&connection, false);
+            let _ = store::set_busy_timeout(&connection, false);
         } else if connection.total_changes() != before {
-            let _ = store::be_patient(&connection, true);
+            let _ = store::set_busy_timeout(&connection, true);
         }
     }
 }
 
-/// A file as it was when it was opened.
+/// The identity of a file when it was opened.
 #[derive(Debug)]
 struct OpenFile {
     path: PathBuf,
@@ -171,7 +175,8 @@ impl OpenFile {
         Ok(Self { path, identity })
     }
 
-    /// An open file lives on after it was removed; nobody else would ever see what is written into it.
+    /// Detects a removed file: an open file survives its removal, but no other process would ever
+    /// see the data written to it.
     fn check(&self) -> Result<(), StoreError> {
         let is_there = FileIdentity::of(&self.path) == Some(self.identity);
         is_there.then_some(()).ok_or(StoreError::Replaced)

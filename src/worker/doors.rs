@@ -1,7 +1,8 @@
-//! The sockets while the worker lives: who serves them, and that they can be found.
+//! The worker's sockets: serves them, and keeps their files in place.
 //!
-//! Somebody may remove a socket file, or the whole data directory, under a living worker. Then nobody can reach it any
-//! more, so it looks from time to time, and puts back what is missing.
+//! A socket file may be removed while the worker runs, which makes it unreachable. The worker
+//! therefore checks regularly and restores missing files. If the whole data directory is gone, the
+//! worker exits.
 
 use std::io;
 use std::os::unix::net::{UnixDatagram, UnixListener};
@@ -15,15 +16,17 @@ use tokio::task::JoinHandle;
 use super::activation::{ActivationError, Origin, Sockets, bind_api, bind_nudge};
 use super::lock::{Lock, LockError};
 use super::state::Shared;
-use super::{LOOK_AGAIN, http};
+use super::{RETRY_INTERVAL, http};
 use crate::paths::{FileIdentity, Home};
 
-/// The two sockets, the lock, and those who serve them.
+/// The two sockets, the lock, and the tasks that serve them.
 pub struct Doors {
     lock: Lock,
     api: Door<UnixListener>,
     nudge: Door<UnixDatagram>,
     serving: Option<Serving>,
+    /// Identity of the data directory at the start.
+    directory: Option<FileIdentity>,
 }
 
 struct Serving {
@@ -33,12 +36,12 @@ struct Serving {
 
 struct Door<S> {
     path: PathBuf,
-    /// Which file leads to us.
+    /// Identity of the file that leads to this socket.
     file: Option<FileIdentity>,
-    /// Ours to remove at the end.
+    /// True if we remove the file at the end.
     is_own: bool,
     sockets: UnboundedSender<S>,
-    /// Until somebody serves it.
+    /// Present until a task serves it.
     waiting: Option<UnboundedReceiver<S>>,
 }
 
@@ -49,8 +52,8 @@ impl<S> Door<S> {
         Self { file: FileIdentity::of(&path), path, is_own, sockets, waiting: Some(waiting) }
     }
 
-    /// Binds it again if it cannot be found any more.
-    fn look_after(&mut self, bind: impl FnOnce() -> Result<S, ActivationError>) {
+    /// Binds the socket again if its file is gone.
+    fn restore_files(&mut self, bind: impl FnOnce() -> Result<S, ActivationError>) {
         if self.file.is_some() && FileIdentity::of(&self.path) == self.file {
             return;
         }
@@ -58,14 +61,14 @@ impl<S> Door<S> {
             Ok(socket) => {
                 if !self.is_own {
                     tracing::warn!(path = %self.path.display(),
-                        "the service manager's socket file was removed: restart its socket unit to have it back");
+                        "the service manager's socket file was removed: restart its socket unit to restore it");
                 }
-                tracing::warn!(path = %self.path.display(), "the socket file was gone, and is there again");
+                tracing::warn!(path = %self.path.display(), "the socket file was missing and has been restored");
                 self.file = FileIdentity::of(&self.path);
                 self.is_own = true;
                 let _ = self.sockets.send(socket);
             }
-            Err(error) => tracing::error!(%error, "the socket file is gone: {error}"),
+            Err(error) => tracing::error!(%error, "cannot restore the socket file: {error}"),
         }
     }
 
@@ -77,17 +80,18 @@ impl<S> Door<S> {
 }
 
 impl Doors {
-    /// With nobody serving yet: who connects now waits in the backlog.
+    /// Nothing is served yet: connections wait in the backlog.
     pub fn new(home: &Home, lock: Lock, sockets: Sockets) -> Self {
         Self {
             lock,
             api: Door::new(home.socket(), sockets.api, sockets.api_origin == Origin::Own),
             nudge: Door::new(home.nudge_socket(), sockets.nudge, sockets.nudge_origin == Origin::Own),
             serving: None,
+            directory: FileIdentity::of(home.dir()),
         }
     }
 
-    /// Serves from now on. True if that is news.
+    /// Starts serving. True if it was not serving before.
     pub fn open(&mut self, shared: &Arc<Shared>) -> bool {
         let (Some(api), Some(nudge)) = (self.api.waiting.take(), self.nudge.waiting.take()) else {
             return false;
@@ -99,18 +103,28 @@ impl Doors {
         true
     }
 
-    /// Puts back what is missing. An error if another worker has taken our place.
-    pub fn look_after(&mut self, home: &Home) -> Result<(), LockError> {
+    /// Checks that the data directory is still the one from the start.
+    pub fn check_directory(&self, home: &Home) -> Result<(), LockError> {
+        if self.directory.is_some() && FileIdentity::of(home.dir()) == self.directory {
+            return Ok(());
+        }
+        Err(LockError::Homeless(home.dir().display().to_string()))
+    }
+
+    /// Restores missing files. Returns an error if another worker has replaced us, or the data
+    /// directory is gone.
+    pub fn restore_files(&mut self, home: &Home) -> Result<(), LockError> {
+        self.check_directory(home)?;
         match self.lock.renew(home) {
-            Err(LockError::Io(error)) => tracing::error!(%error, "the lock's file is gone: {error}"),
+            Err(LockError::Io(error)) => tracing::error!(%error, "cannot restore the lock file: {error}"),
             other => other?,
         }
-        self.api.look_after(|| bind_api(home));
-        self.nudge.look_after(|| bind_nudge(home));
+        self.api.restore_files(|| bind_api(home));
+        self.nudge.restore_files(|| bind_nudge(home));
         Ok(())
     }
 
-    /// Waits for the requests under way, then takes our own files away. The lock is held until the caller lets go.
+    /// Waits for running requests, then removes our own files. The caller keeps the lock.
     pub async fn close(self, patience: Duration) -> Lock {
         if let Some(serving) = self.serving {
             serving.nudges.abort();
@@ -122,7 +136,7 @@ impl Doors {
     }
 }
 
-/// Any datagram means "look at the queue".
+/// Any datagram means "check the queue".
 async fn listen_for_nudges(mut sockets: UnboundedReceiver<UnixDatagram>, shared: Arc<Shared>) {
     let mut buffer = [0; 16];
     let mut socket = None;
@@ -142,7 +156,7 @@ async fn listen_for_nudges(mut sockets: UnboundedReceiver<UnixDatagram>, shared:
         };
         if let Err(error) = outcome {
             tracing::warn!(%error, "cannot receive nudges: {error}");
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }
 }

@@ -1,5 +1,6 @@
-//! The log on the disk. A commit survives the death of every process at once, and a power cut only when the log was synced:
-//! here, outside of the database's lock, so that neither a hook nor another commit waits for the disk.
+//! Syncs the WAL. A commit survives the death of any process immediately, but a power cut only
+//! after a sync: done here, outside the database lock, so that neither a hook nor another commit
+//! waits for the disk.
 
 use std::fs::File;
 use std::io;
@@ -8,19 +9,22 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::watch;
 
-/// What is committed meanwhile is synced together: a storm of events is no storm of syncs.
+/// Pause between two syncs: commits in between share one, so that many events do not cause many
+/// syncs.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Whoever writes to a file while it is synced may have to wait: a slow disk is synced in no more than a tenth of the time.
+/// Pause after a sync, as a multiple of its duration. Writers may block during a sync, so a slow
+/// disk is synced at most a tenth of the time.
 const SHARE: u32 = 9;
 
-/// However slow it is, the log is not left to itself for longer than this.
+/// Maximum time without a sync, however slow the disk is.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// A file system's clock ticks in steps: what was written within one step of a sync may bear the same time as what was synced.
+/// Granularity of file timestamps: a write shortly after a sync may carry the same time as the
+/// synced data.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Syncs the log a moment after somebody wrote, until nobody can any more.
+/// Syncs the WAL shortly after each write, until the last writer is gone.
 pub async fn follow(log: PathBuf, mut written: watch::Receiver<()>) {
     let mut synced = None;
     let mut is_well = true;
@@ -35,7 +39,7 @@ pub async fn follow(log: PathBuf, mut written: watch::Receiver<()>) {
         if let Err(error) = &outcome
             && is_well
         {
-            tracing::warn!(%error, "the log cannot be synced to the disk: {error}");
+            tracing::warn!(%error, "cannot sync the WAL to disk: {error}");
         }
         is_well = outcome.is_ok();
         let may_look_the_same = |(_, time): &State| time.elapsed().is_ok_and(|age| age < STEP);
@@ -44,11 +48,11 @@ pub async fn follow(log: PathBuf, mut written: watch::Receiver<()>) {
     }
 }
 
-/// Returns when everything that was committed is on the disk.
+/// Returns when all commits are on disk.
 pub async fn sync(log: &Path) -> io::Result<()> {
     let log = log.to_owned();
     let syncing = tokio::task::spawn_blocking(move || match File::open(&log) {
-        // A log that is not there was written back into the database, with a sync.
+        // A missing WAL was checkpointed into the database, with a sync.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         file => file?.sync_data(),
     });

@@ -1,4 +1,5 @@
-//! Sockets from launchd, which gives them only through a C function: one of two places with unsafe code.
+//! Sockets from launchd, which passes them only through a C function: one of two modules with
+//! unsafe code.
 #![allow(unsafe_code, reason = "launch_activate_socket has no safe counterpart")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -10,7 +11,8 @@ unsafe extern "C" {
     fn free(pointer: *mut c_void);
 }
 
-/// The sockets that the property list names `api` and `nudge`; none if launchd did not start us.
+/// Returns the sockets that the property list names `api` and `nudge`; `None` if launchd did not
+/// start us.
 pub fn sockets() -> Option<(UnixListener, Option<UnixDatagram>)> {
     let api = socket(c"api").map(UnixListener::from)?;
     Some((api, socket(c"nudge").map(UnixDatagram::from)))

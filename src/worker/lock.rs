@@ -1,4 +1,5 @@
-//! One worker per data directory, by a lock that the operating system gives back whatever happens to its holder.
+//! Ensures one worker per data directory with a lock that the operating system releases however its
+//! holder ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -7,29 +8,33 @@ use std::time::{Duration, Instant};
 
 use crate::paths::{FileIdentity, Home};
 
-/// Held for a worker's life.
+/// The lock, held for the worker's lifetime.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
 }
 
-/// Why there is no lock.
+/// An error while taking the lock.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another worker has it.
+    /// Another worker holds it.
     #[error("another worker{} serves {home}", .pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
     Held {
-        /// Its process, as far as it is known.
+        /// Its process id, if known.
         pid: Option<u32>,
         /// The data directory.
         home: String,
     },
-    /// It cannot be made.
+    /// The data directory is gone.
+    #[error("the data directory {0} was removed or replaced")]
+    Homeless(String),
+    /// The lock file cannot be created.
     #[error("cannot lock the data directory: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Whoever looks for the holder holds the lock for a moment, and so does a worker that has not said its name yet.
+/// Time to retry: `holder` takes the lock for a moment to look at it, and a new worker has not
+/// written its pid yet.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Lock {
@@ -56,13 +61,14 @@ impl Lock {
                 }
             }
         }
-        // For people and for `stop`; the lock itself needs no content, and a full disk does not stop the worker.
+        // The pid is for users and for `stop`; the lock needs no content, and a full disk must not
+        // stop the worker.
         let _ = note_pid(&mut file);
         Ok(Self { file })
     }
 
-    /// Takes the lock once more if its file is gone: a lock that nobody can find keeps nobody out. An error if another
-    /// worker was faster.
+    /// Takes the lock again if its file is gone: a lock that no process can find protects nothing.
+    /// Returns an error if another worker was faster.
     pub fn renew(&mut self, home: &Home) -> Result<(), LockError> {
         let held = FileIdentity::from(&self.file.metadata()?);
         if FileIdentity::of(&home.lock()) != Some(held) {
@@ -72,7 +78,7 @@ impl Lock {
         Ok(())
     }
 
-    /// The process that holds the lock, if one does.
+    /// Returns the pid of the process that holds the lock, if there is one.
     pub fn holder(home: &Home) -> Option<u32> {
         let mut file = OpenOptions::new().read(true).open(home.lock()).ok()?;
         match file.try_lock_shared() {
@@ -90,7 +96,7 @@ fn is_alive(pid: u32) -> bool {
 fn note_pid(file: &mut File) -> io::Result<()> {
     let line = format!("{}\n", std::process::id());
     file.rewind()?;
-    // Over the old one, whose place on the disk is ours already.
+    // Overwrite in place: this needs no additional disk space.
     file.write_all(line.as_bytes())?;
     file.set_len(line.len().try_into().unwrap_or_default())
 }
@@ -107,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_one_holder_and_the_lock_comes_back_with_its_end() {
+    fn only_one_process_holds_the_lock_until_it_ends() {
         let scratch = tempfile::tempdir().unwrap();
         let home = Home::at(scratch.path());
         assert_eq!(Lock::holder(&home), None);
@@ -121,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_whose_file_is_gone_is_taken_once_more_unless_somebody_was_faster() {
+    fn a_lost_lock_file_is_relocked_unless_another_worker_has_it() {
         let scratch = tempfile::tempdir().unwrap();
         let home = Home::at(scratch.path());
         let mut first = Lock::take(&home).unwrap();

@@ -1,34 +1,36 @@
-//! Memory that a piece of work needed and that nobody needs now, given back to the system.
+//! Returns unused memory to the operating system.
 #![allow(unsafe_code, reason = "mallopt, malloc_trim and madvise have no safe counterparts")]
 
 use std::time::{Duration, Instant};
 
-/// Quiet for this long, the worker gives back what it does not need.
+/// Idle time after which memory is returned.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// Without a quiet moment it does so this often: steady work must not keep what its largest piece took.
+/// Interval without idle time: continuous work must not keep the memory of its largest job.
 const WITHOUT_QUIET: Duration = Duration::from_secs(10);
 
-/// When to give memory back: once after every piece of work, after the start, and now and then while work does not end.
+/// Schedules the return of memory: once after the start and after each burst of work, and regularly
+/// during continuous work.
 #[derive(Debug)]
 pub struct Rest {
     worked: Option<Instant>,
-    /// When memory was given back last, or work began after that.
+    /// The last time memory was returned, or work began after that.
     since: Instant,
 }
 
 impl Rest {
-    /// The start was work, too.
+    /// Starting the worker counts as work.
     pub fn after_start() -> Self {
         Self { worked: Some(Instant::now()), since: Instant::now() }
     }
 
-    /// There is work now.
+    /// Records that there is work now.
     pub fn put_off(&mut self) {
         self.work_at(Instant::now());
     }
 
-    /// Gives memory back if it is time. Tells how long until it may be time again, if there is anything to give.
+    /// Returns memory if it is due. The result is the time until it may be due again, if there is
+    /// memory to return.
     pub fn keep(&mut self) -> Option<Duration> {
         if self.is_due(Instant::now()) {
             tokio::task::spawn_blocking(give_back);
@@ -36,7 +38,7 @@ impl Rest {
         Some(QUIET.saturating_sub(self.worked?.elapsed()))
     }
 
-    /// Whether the last work is over for a while.
+    /// True if the last work ended a while ago.
     pub fn is_quiet(&self) -> bool {
         self.worked.is_none_or(|worked| worked.elapsed() >= QUIET)
     }
@@ -60,33 +62,35 @@ impl Rest {
     }
 }
 
-/// Makes the allocator share its memory among threads. To be called before the first of them.
+/// Makes threads share the allocator's arenas. Call it before the first thread starts.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn share_arenas() {
     use std::ffi::c_int;
 
     /// From malloc.h.
     const M_ARENA_MAX: c_int = -8;
-    /// Every thread would have its own, and each keeps what its largest piece of work took. One alone is fought for.
+    /// Number of arenas. With one per thread, each would keep the memory of its largest job; a
+    /// single one causes contention.
     const ARENAS: c_int = 2;
     unsafe extern "C" {
         fn mallopt(parameter: c_int, value: c_int) -> c_int;
     }
-    // SAFETY: it takes no pointer, and a value that it does not like changes nothing.
+    // SAFETY: it takes no pointer, and an invalid value has no effect.
     unsafe { mallopt(M_ARENA_MAX, ARENAS) };
 }
 
-/// Other allocators than glibc's have no such arenas.
+/// Only glibc has such arenas.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn share_arenas() {}
 
-/// Gives back what the allocator keeps, and the pages of our program that nobody runs now: most of them were read once, to
-/// start or for a rare piece of work. What is needed again comes from the system's cache.
+/// Returns free memory of the allocator, and code pages of our program that are not running: most
+/// were read once, for the start or a rare job. Pages that are needed again come from the page
+/// cache.
 pub fn give_back() {
     trim();
     #[cfg(target_os = "linux")]
     if let Err(error) = code::give_back() {
-        tracing::debug!(%error, "the program's own pages stay");
+        tracing::debug!(%error, "cannot return the program's own pages");
     }
 }
 
@@ -99,7 +103,7 @@ fn trim() {
     unsafe { malloc_trim(0) };
 }
 
-/// Other allocators than glibc's do so on their own.
+/// Only glibc needs this; other allocators return memory on their own.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn trim() {}
 
@@ -108,13 +112,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_given_back_after_work_and_now_and_then_in_steady_work() {
+    fn memory_is_returned_after_work_and_during_steady_work() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut rest = Rest { worked: Some(start), since: start };
         assert!(!rest.is_due(at(4)));
-        assert!(rest.is_due(at(5)), "the start is over");
-        assert!(!rest.is_due(at(500)), "there is nothing to give");
+        assert!(rest.is_due(at(5)), "after the start");
+        assert!(!rest.is_due(at(500)), "nothing to return");
         let mut given = Vec::new();
         for second in 500..525 {
             rest.work_at(at(second));
@@ -122,9 +126,9 @@ mod tests {
                 given.push(second);
             }
         }
-        assert_eq!(given, [510, 520], "not at once after a long pause");
+        assert_eq!(given, [510, 520], "not immediately after a long pause");
         assert!(!rest.is_due(at(528)));
-        assert!(rest.is_due(at(529)), "the work is over");
+        assert!(rest.is_due(at(529)), "after the work");
         assert!(!rest.is_due(at(600)));
     }
 }
@@ -141,15 +145,16 @@ mod code {
         let maps = std::fs::read_to_string("/proc/self/maps")?;
         for (start, length) in maps.lines().filter_map(|line| code_range(line, &program.to_string_lossy())) {
             let Some(start) = NonNull::new(std::ptr::with_exposed_provenance_mut(start)) else { continue };
-            // SAFETY: the range is a private mapping of our own program that nobody can write to, so every page of it is the
-            // file's, and comes back as it was when it is touched.
+            // SAFETY: the range is a private, non-writable mapping of our own program, so every
+            // page is identical to the file, and is read from it again when it is touched.
             unsafe { madvise(start, length, MmapAdvise::MADV_DONTNEED)? };
         }
         Ok(())
     }
 
-    /// Where a line of the list says that code of the program is, or what the code only reads, which the file begins
-    /// with. Never its data: that was changed after it was read, also where it is read-only since.
+    /// Parses a line of the memory map: returns the range if it is code of the program or the
+    /// read-only part that the file begins with. Never data: it was relocated after loading, even
+    /// if it is read-only now.
     fn code_range(line: &str, program: &str) -> Option<(usize, usize)> {
         let mut fields = line.splitn(6, ' ');
         let (start, end) = fields.next()?.split_once('-')?;
@@ -165,7 +170,7 @@ mod code {
         use super::*;
 
         #[test]
-        fn only_code_of_the_program_is_given_back() {
+        fn only_code_of_the_program_is_returned() {
             let program = "/opt/with space/claude-mem";
             let range = |line: &str| code_range(line, program);
             assert_eq!(
@@ -180,7 +185,7 @@ mod code {
             assert_eq!(
                 range("5800-5900 r--p 00003000 fd:00 131 /opt/with space/claude-mem"),
                 None,
-                "changed when it was read"
+                "relocated after loading"
             );
             assert_eq!(range("5900-6000 rw-p 00004000 fd:00 131 /opt/with space/claude-mem"), None);
             assert_eq!(range("7000-8000 r-xp 00000000 fd:00 132 /usr/lib/libc.so.6"), None);
@@ -189,7 +194,7 @@ mod code {
         }
 
         #[test]
-        fn what_runs_goes_on_running() {
+        fn returned_code_still_runs() {
             super::super::give_back();
             assert_eq!(std::hint::black_box(6_i32).pow(2), 36);
         }

@@ -1,4 +1,5 @@
-//! The model in the worker: loaded when it is needed, gone when nobody asks, and never in the way of the queue.
+//! The embedding model in the worker: loaded on demand, unloaded when idle, and never in the way of
+//! the queue.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,22 +9,22 @@ use super::comparing::Comparing;
 use super::memory;
 use super::state::{Running, Shared};
 use crate::search::Meaning;
-use crate::search::meaning::{self, Embedder, MeaningError, MiniLm, NAME, Pace};
+use crate::search::meaning::{self, Bert, Embedder, MeaningError, Pace};
 use crate::search::upkeep::{EMBEDDED_AT_ONCE, EmbedError, vectors_for};
 use crate::store::{StoreError, vectors};
 
-/// The model, if there is one.
+/// The embedding model, if there is one.
 #[derive(Debug)]
 pub struct Mind {
-    file: PathBuf,
+    models: PathBuf,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    loaded: Option<Arc<MiniLm>>,
+    loaded: Option<Arc<Bert>>,
     used: Option<Instant>,
-    /// The file of this size and time could not be used, and that was said.
+    /// Size and time of a model file that could not be used; already logged.
     refused: Option<(u64, SystemTime)>,
     reading: bool,
 }
@@ -35,17 +36,18 @@ impl std::fmt::Debug for State {
 }
 
 impl Mind {
-    /// Of the model that may lie there.
-    pub fn new(file: PathBuf) -> Self {
-        Self { file, state: Mutex::default() }
+    /// Of the model that may lie in this directory.
+    pub fn new(models: PathBuf) -> Self {
+        Self { models, state: Mutex::default() }
     }
 
-    /// Whether there is a model to ask.
+    /// True if a model is available.
     pub fn is_there(&self) -> bool {
         self.identity().is_some_and(|identity| self.state().refused != Some(identity))
     }
 
-    /// What a query means; nothing without a model. Takes milliseconds, and loads the model if need be.
+    /// Embeds a query; `None` without a model. Takes milliseconds, plus loading the model if
+    /// necessary.
     pub fn understand(&self, query: &str) -> Option<Meaning> {
         if query.trim().is_empty() {
             return None;
@@ -57,14 +59,17 @@ impl Mind {
         })
     }
 
-    fn model(&self) -> Option<Arc<MiniLm>> {
+    fn model(&self) -> Option<Arc<Bert>> {
         let mut state = self.state();
+        if !self.is_current(&state) {
+            state.loaded = None;
+        }
         if state.loaded.is_none() {
             let identity = self.identity()?;
             if state.refused == Some(identity) {
                 return None;
             }
-            match MiniLm::load(&self.file) {
+            match meaning::load(&self.models)? {
                 Ok(model) => state.loaded = Some(Arc::new(model)),
                 Err(error) => {
                     drop(state);
@@ -77,29 +82,36 @@ impl Mind {
         state.loaded.clone()
     }
 
-    /// The file as it is now will not be tried again.
+    /// Marks the current file as unusable, so that it is not tried again.
     fn refuse(&self, error: &MeaningError) {
-        tracing::warn!(%error, "search works by words alone");
+        tracing::warn!(%error, "cannot use the embedding model: searching by words alone");
         let identity = self.identity();
         let mut state = self.state();
         (state.loaded, state.refused) = (None, identity);
     }
 
     fn identity(&self) -> Option<(u64, SystemTime)> {
-        let meta = std::fs::metadata(&self.file).ok()?;
+        let file = meaning::installed(&self.models)?.file(&self.models);
+        let meta = std::fs::metadata(file).ok()?;
         Some((meta.len(), meta.modified().unwrap_or(SystemTime::UNIX_EPOCH)))
+    }
+
+    /// Compares the loaded model with the installed one, which somebody may have exchanged.
+    fn is_current(&self, state: &State) -> bool {
+        let installed = meaning::installed(&self.models).map(|model| model.name);
+        state.loaded.as_ref().map(|model| model.name()) == installed
     }
 
     /// Lets the model go if nobody asked for so long, or if its file is gone, and what compares for it.
     pub fn rest(&self, idle: Duration, comparing: &Comparing) {
         let mut state = self.state();
         let is_idle = state.used.is_some_and(|used| used.elapsed() >= idle);
-        if state.loaded.is_some() && !state.reading && (is_idle || !self.file.exists()) {
+        if state.loaded.is_some() && !state.reading && (is_idle || !self.is_current(&state)) {
             state.loaded = None;
             drop(state);
             comparing.rest();
             memory::give_back();
-            tracing::debug!("the model is gone until somebody asks");
+            tracing::debug!("unloaded the embedding model");
         }
     }
 
@@ -108,14 +120,16 @@ impl Mind {
     }
 }
 
-/// Begins to read what the model has not read yet, unless that is under way or there is no model.
+/// Starts to embed missing rows, unless that is already running or there is no model.
 pub async fn read_on(shared: &Arc<Shared>, running: &Arc<Running>) -> Result<(), StoreError> {
     let mind = &shared.mind;
-    let Some(identity) = mind.identity() else { return Ok(()) };
+    let Some((identity, model)) = mind.identity().zip(meaning::installed(&mind.models)) else {
+        return Ok(());
+    };
     if mind.state().reading || mind.state().refused == Some(identity) {
         return Ok(());
     }
-    let missing = running.database.read(|database| vectors::missing(database, NAME, 1)).await?;
+    let missing = running.database.read(|database| vectors::missing(database, model.name, 1)).await?;
     if missing.is_empty() {
         return Ok(());
     }
@@ -124,13 +138,13 @@ pub async fn read_on(shared: &Arc<Shared>, running: &Arc<Running>) -> Result<(),
     let running = running.clone();
     tokio::spawn(async move {
         if let Err(error) = read_all(&reading.0, &running).await {
-            tracing::warn!(%error, "not all memories could be read for their meaning");
+            tracing::warn!(%error, "cannot embed all memories");
         }
     });
     Ok(())
 }
 
-/// Reading is under way until this is dropped.
+/// Marks embedding as running until it is dropped.
 struct Reading(Arc<Shared>);
 
 impl Drop for Reading {
@@ -139,8 +153,8 @@ impl Drop for Reading {
     }
 }
 
-/// Between two batches others get their turn.
-const BREATH: Duration = Duration::from_millis(20);
+/// Pause between two batches, which lets other work run.
+const BATCH_PAUSE: Duration = Duration::from_millis(20);
 
 async fn read_all(shared: &Arc<Shared>, running: &Running) -> Result<(), StoreError> {
     while !*shared.stopping.borrow() {
@@ -149,7 +163,7 @@ async fn read_all(shared: &Arc<Shared>, running: &Running) -> Result<(), StoreEr
             let Some(model) = mind.mind.model() else { return Ok(None) };
             let missing = vectors::missing(database, model.name(), EMBEDDED_AT_ONCE)?;
             match vectors_for(database, &missing, &*model, Pace::InTheBackground) {
-                Ok(made) => Ok(Some((missing, made, model.dimension()))),
+                Ok(made) => Ok(Some((missing, made, model))),
                 Err(EmbedError::Store(error)) => Err(error),
                 Err(EmbedError::Meaning(error)) => {
                     mind.mind.refuse(&error);
@@ -157,15 +171,15 @@ async fn read_all(shared: &Arc<Shared>, running: &Running) -> Result<(), StoreEr
                 }
             }
         });
-        let Some((missing, made, dimension)) = batch.await? else { break };
+        let Some((missing, made, model)) = batch.await? else { break };
         if missing.is_empty() {
             break;
         }
-        let storing = running
-            .database
-            .write(move |database| vectors::store(database, NAME, dimension, &missing, &made));
+        let storing = running.database.write(move |database| {
+            vectors::store(database, model.name(), model.dimension(), &missing, &made)
+        });
         storing.await?;
-        tokio::time::sleep(BREATH).await;
+        tokio::time::sleep(BATCH_PAUSE).await;
     }
     Ok(())
 }

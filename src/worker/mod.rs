@@ -1,7 +1,8 @@
-//! The service: a long-lived worker behind two sockets, which turns the queue into memory.
+//! The service: a long-lived worker behind two sockets that turns the queue into memories.
 //!
-//! It degrades rather than exits: whatever is wrong with the settings or the database is said in `/api/health` and the
-//! journal, and tried again until it is repaired. What it does while it is well is in `processor`.
+//! It degrades rather than exits: problems with the settings or the database are reported in
+//! `/api/health` and the journal, and retried until they are fixed. Its normal work is in
+//! `processor`.
 
 pub mod activation;
 pub mod briefing;
@@ -12,23 +13,22 @@ mod daily;
 mod database;
 mod doors;
 mod durable;
+mod following;
 mod http;
+mod job;
 #[cfg(target_os = "macos")]
 mod launchd;
-mod learning;
 pub mod lock;
 pub(crate) mod memory;
 mod mind;
-mod observe;
 mod processor;
 mod seen;
-mod settle;
 mod signals;
 mod spooled;
 mod state;
 mod supervise;
 mod transcript;
-mod turn_end;
+mod turns;
 mod upkeep;
 
 use std::path::PathBuf;
@@ -36,10 +36,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use signals::{Signal, signals};
+pub use supervise::Supervisor;
 
 use crate::config::{Config, ConfigError, Environment};
 use crate::paths::Home;
-use crate::store::StoreError;
+use crate::store::{StoreError, projects};
 use activation::Sockets;
 use compressor::Compressor;
 use database::Database;
@@ -47,27 +48,27 @@ use doors::Doors;
 use lock::Lock;
 use processor::{Ended, Surroundings};
 use state::{Running, Shared};
-use supervise::Supervisor;
 
-/// How often a degraded worker looks whether it was repaired.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Interval between attempts of a degraded worker to start again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The pause after a nudge while something is wrong: it may be the repair's first sign, but a storm of hooks must not
-/// become a storm of tries.
+/// Pause after a nudge while degraded: a nudge may be the first sign of a fix, but many hooks must
+/// not cause many attempts.
 const NUDGE_PAUSE: Duration = Duration::from_millis(250);
 
-/// A database that takes longer to open is being migrated: clients are told so, and do not wait.
+/// Opening a database for longer than this means a migration or recovery: clients get an error
+/// instead of waiting.
 const OPEN_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A worker recovers its database at most this often in a day: a disk that breaks it again and again is beyond us.
+/// Maximum recoveries of the database per day: a disk that keeps damaging it is beyond our help.
 const MOST_RECOVERIES: usize = 3;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// What ends or interrupts the service.
+/// Signals that end or interrupt the service.
 pub type Signals = tokio::sync::mpsc::UnboundedReceiver<Signal>;
 
-/// Serves until a signal says stop. The lock comes back to be held until nothing of the worker is left.
+/// Serves until a stop signal. Returns the lock, to be held until nothing of the worker is left.
 pub async fn run(
     home: Home,
     environment: Environment,
@@ -79,7 +80,7 @@ pub async fn run(
     let shared = Arc::new(Shared::new(home, environment));
     let mut service = Service {
         shared,
-        supervisor: Supervisor::new(),
+        supervisor: Supervisor::from_environment(),
         signals,
         doors,
         database: None,
@@ -89,7 +90,8 @@ pub async fn run(
     };
     service.live().await;
     service.shared.stopping.send_replace(true);
-    // Requests under way are answered; what is not accepted yet waits in the manager's backlog for the next worker.
+    // Running requests are answered; connections not accepted yet wait in the manager's backlog for
+    // the next worker.
     service.doors.close(service.stop_within / 2).await
 }
 
@@ -98,20 +100,25 @@ struct Service {
     supervisor: Supervisor,
     signals: Signals,
     doors: Doors,
-    /// Kept open over a change of settings.
+    /// Stays open across a reload of the settings.
     database: Option<Database>,
-    /// Something in it could not be read: it is looked at as a whole before it is opened again.
+    /// True if a read failed: the whole file is checked before it is opened again.
     seems_damaged: bool,
-    /// When that was so, of late.
+    /// Times of recent recoveries.
     recoveries: Vec<Instant>,
-    /// How long the end may take.
+    /// Maximum time for the shutdown.
     stop_within: Duration,
 }
 
 impl Service {
-    /// Well or degraded, until it is told to stop.
+    /// Runs, healthy or degraded, until a stop signal.
     async fn live(&mut self) {
         loop {
+            // Opening would create the directory again.
+            if let Err(error) = self.doors.check_directory(&self.shared.home) {
+                tracing::error!(%error, "stopping this worker: {error}");
+                return;
+            }
             let ended = match self.open().await {
                 Ok(running) => self.process(running).await,
                 Err(ended) => ended,
@@ -141,10 +148,13 @@ impl Service {
         self.serve();
         let around =
             Surroundings { signals: &mut self.signals, supervisor: &self.supervisor, doors: &mut self.doors };
-        processor::run(&self.shared, &running, around).await
+        let following = following::Following::start(&self.shared, &running);
+        let ended = processor::run(&self.shared, &running, around).await;
+        drop(following);
+        ended
     }
 
-    /// Answers clients from now on.
+    /// Starts to serve clients.
     fn serve(&mut self) {
         if self.doors.open(&self.shared) {
             self.supervisor.ready();
@@ -160,6 +170,11 @@ impl Service {
             None => self.open_database().await?,
         };
         self.database = Some(database.clone());
+        let capture = config.capture.clone();
+        let renamed = database.write(move |database| projects::apply_aliases(database, &capture)).await;
+        if let Err(error) = renamed {
+            tracing::warn!(%error, "cannot apply project aliases before the next start: {error}");
+        }
         let compressor = Compressor::new(&self.shared, &config);
         Ok(Running::new(config, database, compressor))
     }
@@ -168,7 +183,7 @@ impl Service {
         let home = self.shared.home.clone();
         let seems_damaged = std::mem::take(&mut self.seems_damaged);
         let mut opening = std::pin::pin!(Database::open(&home, seems_damaged));
-        let mut patience = OPEN_PATIENCE;
+        let mut timeout = OPEN_PATIENCE;
         let mut reload = false;
         loop {
             tokio::select! {
@@ -179,7 +194,7 @@ impl Service {
                         if is_damage { Ended::Damaged(reason) } else { Ended::Trouble(reason) }
                     })?;
                     if reload {
-                        // The settings were read before this began.
+                        // The settings were read before this long wait.
                         self.database = Some(opened);
                         return Err(Ended::Reload);
                     }
@@ -191,17 +206,17 @@ impl Service {
                     }
                     reload = true;
                 }
-                () = tokio::time::sleep(patience) => {
-                    self.shared.set_trouble("the database is being opened, recovered or brought up to date");
+                () = tokio::time::sleep(timeout) => {
+                    self.shared.set_trouble("the database is being opened, recovered or migrated");
                     self.serve();
                     self.supervisor.alive();
-                    patience = self.supervisor.at_most(LOOK_AGAIN);
+                    timeout = self.supervisor.at_most(RETRY_INTERVAL);
                 }
             }
         }
     }
 
-    /// Counts a recovery, unless there were too many.
+    /// Counts a recovery; false if there were too many.
     fn may_recover(&mut self) -> bool {
         self.recoveries.retain(|at| at.elapsed() < DAY);
         let may = self.recoveries.len() < MOST_RECOVERIES;
@@ -211,7 +226,7 @@ impl Service {
         may
     }
 
-    /// Lets go of the database, so that whatever is wrong with it can be repaired.
+    /// Closes the database, so that its problem can be fixed.
     fn degrade(&mut self, reason: &str) {
         self.database = None;
         self.shared.set_trouble(reason);
@@ -220,16 +235,16 @@ impl Service {
         self.supervisor.status(&format!("degraded: {reason}"));
     }
 
-    /// Waits a little before the next try. True if the worker shall stop.
+    /// Waits before the next attempt. True if the worker must stop.
     async fn wait_for_repair(&mut self) -> bool {
         self.supervisor.alive();
-        if let Err(error) = self.doors.look_after(&self.shared.home) {
-            tracing::error!(%error, "this worker is not wanted any more: {error}");
+        if let Err(error) = self.doors.restore_files(&self.shared.home) {
+            tracing::error!(%error, "stopping this worker: {error}");
             return true;
         }
         tokio::select! {
             signal = self.signals.recv() => signal.is_none_or(|signal| signal == Signal::Stop),
-            () = tokio::time::sleep(self.supervisor.at_most(LOOK_AGAIN)) => false,
+            () = tokio::time::sleep(self.supervisor.at_most(RETRY_INTERVAL)) => false,
             () = async {
                 self.shared.nudge.notified().await;
                 tokio::time::sleep(NUDGE_PAUSE).await;
@@ -238,10 +253,10 @@ impl Service {
     }
 }
 
-/// Why the worker is degraded.
+/// The reason why the worker is degraded.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
-    #[error("the configuration: {0}")]
+    #[error("configuration: {0}")]
     Config(#[from] ConfigError),
     #[error("{path}: {source}")]
     Store { path: PathBuf, source: StoreError },

@@ -1,7 +1,7 @@
-//! The queue processor: claims what is ready, a few sessions side by side, and settles it.
+//! The queue processor: claims ready rows of several sessions concurrently, and settles them.
 //!
-//! Event-driven: a nudge starts work at once. A slow timer is the safety net, and the only thing that wakes an idle
-//! worker.
+//! Event-driven: a nudge starts work immediately. A slow timer is the fallback, and the only thing
+//! that wakes an idle worker.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,53 +10,63 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::doors::Doors;
+use super::job::{self, JobOutcome};
 use super::memory::Rest;
-use super::settle::{Settled, settle};
 use super::signals::Signal;
 use super::state::{Running, Shared};
 use super::supervise::Supervisor;
-use super::{LOOK_AGAIN, NUDGE_PAUSE, Signals, clock, spooled, upkeep};
+use super::{NUDGE_PAUSE, RETRY_INTERVAL, Signals, clock, spooled, upkeep};
 use crate::model::{Millis, SessionId};
-use crate::store::StoreError;
-use crate::store::queue::{self, Claim, ClaimId, ClaimRules, Work};
+use crate::privacy::redact::Redactor;
+use crate::store::queue::{self, Claim, ClaimId, ClaimRules, QueueRow, Work};
+use crate::store::upkeep::checkpoint;
+use crate::store::{StoreError, prompts};
 
-/// The safety net's mesh: nothing waits longer than this for want of a nudge.
-const SAFETY_NET: Duration = Duration::from_secs(60);
+/// Fallback interval for checking the queue: the maximum delay if a nudge is lost.
+const FALLBACK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Work that takes longer than this does not move, and the service manager should know.
+/// Interval for checking sockets, lock and data directory: a worker without its directory exits
+/// within a minute.
+const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(20);
+
+/// A job that runs longer than this is stuck, and the watchdog is no longer notified.
 const STUCK_AFTER: Duration = Duration::from_secs(15 * 60);
 
-/// While there is work the service manager is told this often how it goes.
-const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// Interval for status reports to the service manager while there is work.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The pause after work on the past, in times of what it took, and at most.
+const PAST_PAUSE: u32 = 8;
+const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 
 /// Why the processor stopped.
 #[derive(Debug)]
 pub enum Ended {
-    /// It was told to.
+    /// A stop signal.
     Stop,
-    /// The settings are to be read again.
+    /// The settings have to be reloaded.
     Reload,
-    /// The database file was replaced: whatever is there now is to be opened.
+    /// The database file was replaced and has to be opened again.
     Reopen,
-    /// The database file is broken.
+    /// The database file is damaged.
     Damaged(String),
-    /// Something has to be repaired first.
+    /// A problem that has to be fixed first.
     Trouble(String),
 }
 
-/// What the processor works with.
+/// The processor's environment.
 pub struct Surroundings<'a> {
-    /// What ends or interrupts it.
+    /// Signals that end or interrupt it.
     pub signals: &'a mut Signals,
-    /// Who is told how it goes.
+    /// Receives status reports.
     pub supervisor: &'a Supervisor,
-    /// Looked after on the way.
+    /// Sockets, checked regularly.
     pub doors: &'a mut Doors,
 }
 
-/// Works until something stops it. Whatever was claimed then is given back.
+/// Processes the queue until a signal or a problem. Then releases all claims.
 pub async fn run(shared: &Arc<Shared>, running: &Arc<Running>, around: Surroundings<'_>) -> Ended {
-    // This database was opened just now: damage that was found before is that of another.
+    // This database was just opened: damage found before belongs to another file.
     shared.take_damage();
     let mut processor = Processor {
         shared: shared.clone(),
@@ -66,7 +76,8 @@ pub async fn run(shared: &Arc<Shared>, running: &Arc<Running>, around: Surroundi
         last: None,
         hold: None,
         upkeep: upkeep::Schedule::default(),
-        is_hindered: true,
+        log_has_secrets: false,
+        has_problem: true,
         reported: None,
         rest: Rest::after_start(),
     };
@@ -74,7 +85,7 @@ pub async fn run(shared: &Arc<Shared>, running: &Arc<Running>, around: Surroundi
     let ended = processor.live(around).await;
     if matches!(ended, Ended::Stop) {
         supervisor.stopping(Duration::from_secs(running.config.worker.stop_s));
-        // First of all: what is not accepted from here on waits for the next worker.
+        // First of all: connections not accepted from here on wait for the next worker.
         shared.stopping.send_replace(true);
     }
     processor.stop().await;
@@ -84,22 +95,25 @@ pub async fn run(shared: &Arc<Shared>, running: &Arc<Running>, around: Surroundi
 struct Processor {
     shared: Arc<Shared>,
     running: Arc<Running>,
-    /// What is claimed, by session.
+    /// Running jobs, by session.
     under_way: HashMap<SessionId, UnderWay>,
-    tasks: JoinSet<(SessionId, Result<Settled, StoreError>)>,
+    tasks: JoinSet<(SessionId, Result<JobOutcome, StoreError>)>,
     /// The session that had its turn last.
     last: Option<SessionId>,
-    /// Nothing is claimed from the first of these times to the second: the provider is in trouble.
+    /// Nothing is claimed from the first of these times to the second: the provider has a problem.
     hold: Option<(Millis, Millis)>,
     upkeep: upkeep::Schedule,
-    /// The last look at the queue failed, or there was none yet.
-    is_hindered: bool,
+    /// True if a secret was redacted and the WAL still holds it.
+    log_has_secrets: bool,
+    /// True if the last access to the queue failed, or there was none yet.
+    has_problem: bool,
     reported: Option<Instant>,
     rest: Rest,
 }
 
 struct UnderWay {
     claim: ClaimId,
+    is_past: bool,
     since: Instant,
 }
 
@@ -107,16 +121,16 @@ impl Processor {
     async fn live(&mut self, around: Surroundings<'_>) -> Ended {
         let mut looked = None;
         loop {
-            if looked.is_none_or(|looked: Instant| looked.elapsed() >= SAFETY_NET) {
+            if looked.is_none_or(|looked: Instant| looked.elapsed() >= FILE_CHECK_INTERVAL) {
                 looked = Some(Instant::now());
-                if let Err(error) = around.doors.look_after(&self.shared.home) {
-                    tracing::error!(%error, "this worker is not wanted any more: {error}");
+                if let Err(error) = around.doors.restore_files(&self.shared.home) {
+                    tracing::error!(%error, "stopping this worker: {error}");
                     return Ended::Stop;
                 }
             }
             let wait = match self.work().await {
-                Ok(wake_at) => until(wake_at).min(SAFETY_NET),
-                Err(error) if error.passes() => self.hinder(&error),
+                Ok(wake_at) => until(wake_at).min(FALLBACK_INTERVAL).min(FILE_CHECK_INTERVAL),
+                Err(error) if error.is_transient() => self.report_problem(&error),
                 Err(error) => return self.ended_by(&error),
             };
             self.report(around.supervisor).await;
@@ -136,13 +150,13 @@ impl Processor {
                         return self.ended_by(&error);
                     }
                 }
-                () = nudged(&self.shared, self.is_hindered) => {}
+                () = nudged(&self.shared, self.has_problem) => {}
                 () = tokio::time::sleep(wait) => {}
             }
         }
     }
 
-    /// Does everything that can be done now. Returns when there will be more, as far as that is known.
+    /// Does everything that is ready. Returns the time of the next work, if known.
     async fn work(&mut self) -> Result<Option<Millis>, StoreError> {
         if let Some(damage) = self.shared.take_damage() {
             return Err(StoreError::Damaged(damage));
@@ -150,25 +164,71 @@ impl Processor {
         if spooled::drain(&self.shared.home, &self.running.database).await? {
             self.shared.nudge.notify_one();
         }
+        self.redact_prompts().await?;
         self.upkeep.keep_up(&self.shared, &self.running, self.rest.is_quiet()).await?;
         let wake_at = self.claim_all().await?;
-        if std::mem::take(&mut self.is_hindered) {
-            self.shared.set_well();
+        if std::mem::take(&mut self.has_problem) {
+            self.shared.set_healthy();
         }
         Ok(wake_at)
     }
 
+    /// Redacts the prompts that hooks stored, before they are indexed, shown or sent.
+    async fn redact_prompts(&mut self) -> Result<(), StoreError> {
+        let redact = |text: &str| Redactor::new().redact(text).into_string();
+        loop {
+            let redacted =
+                self.running.database.write(move |database| prompts::redact_raw(database, redact)).await?;
+            self.log_has_secrets |= redacted.has_secrets;
+            if !redacted.is_unfinished {
+                break;
+            }
+        }
+        if self.log_has_secrets {
+            // Readers may block it: then the next round retries.
+            let empty = |database: &mut _| checkpoint(database, Duration::ZERO);
+            self.running.database.write(empty).await?;
+            let length = std::fs::metadata(self.shared.home.log()).map_or(0, |meta| meta.len());
+            self.log_has_secrets = length > 0;
+        }
+        Ok(())
+    }
+
+    /// Redacts claimed payloads, in memory and in the database: a raw event is kept for days.
+    async fn redact_payloads(&mut self, work: &mut Work) -> Result<(), StoreError> {
+        let rows = std::mem::take(&mut work.rows);
+        let redacting = tokio::task::spawn_blocking(move || redacted(rows));
+        let (rows, changed) = redacting.await.map_err(|_| StoreError::Gone)?;
+        work.rows = rows;
+        if !changed.is_empty() {
+            self.log_has_secrets = true;
+            self.running
+                .database
+                .write(move |database| prompts::replace_payloads(database, &changed))
+                .await?;
+        }
+        Ok(())
+    }
+
     async fn claim_all(&mut self) -> Result<Option<Millis>, StoreError> {
         let now = clock::now();
-        // Before the first: the clock was set back, and the second may be days away.
+        if self.running.compressor.notice_new_keys(&self.shared, &self.running.config) {
+            self.hold = None;
+        }
+        // Before the first time: the clock was set back, and the second may be days away.
         if let Some((_, until)) = self.hold.filter(|(since, until)| (*since..*until).contains(&now)) {
             return Ok(Some(until));
         }
-        self.hold = None;
+        if self.hold.take().is_some() {
+            self.running.compressor.recheck_provider(&self.shared, &self.running.config);
+        }
         let concurrency = usize::try_from(self.running.config.worker.concurrency).unwrap_or(usize::MAX);
         while self.under_way.len() < concurrency {
             match self.claim().await? {
-                Claim::Work(work) => self.start(work),
+                Claim::Work(mut work) => {
+                    self.redact_payloads(&mut work).await?;
+                    self.start(work);
+                }
                 Claim::Nothing { wake_at } => return Ok(wake_at),
             }
         }
@@ -182,6 +242,7 @@ impl Processor {
             claim: self.shared.new_claim(),
             batching: batch.enabled,
             max_size: usize::try_from(batch.max_size).unwrap_or(usize::MAX),
+            past_under_way: self.under_way.values().any(|work| work.is_past),
             max_wait: Millis::try_from(batch.max_wait_s).unwrap_or(Millis::MAX / 1000).saturating_mul(1000),
         };
         let last = self.last.clone();
@@ -193,49 +254,59 @@ impl Processor {
     fn start(&mut self, work: Work) {
         self.rest.put_off();
         let session = work.session.clone();
-        self.under_way.insert(session.clone(), UnderWay { claim: work.claim, since: Instant::now() });
+        self.under_way.insert(
+            session.clone(),
+            UnderWay { claim: work.claim, is_past: work.is_past, since: Instant::now() },
+        );
         self.last = Some(session.clone());
         let (shared, running) = (self.shared.clone(), self.running.clone());
-        self.tasks.spawn(async move { (session, settle(&shared, &running, work).await) });
+        let (is_past, began) = (work.is_past, Instant::now());
+        self.tasks.spawn(async move {
+            let outcome = job::run(&shared, &running, work).await;
+            if is_past {
+                give_way(&running, began.elapsed()).await;
+            }
+            (session, outcome)
+        });
     }
 
     fn note_finished(
         &mut self,
-        finished: Result<(SessionId, Result<Settled, StoreError>), tokio::task::JoinError>,
+        finished: Result<(SessionId, Result<JobOutcome, StoreError>), tokio::task::JoinError>,
     ) -> Result<(), StoreError> {
         match finished {
             Ok((session, Ok(settled))) => {
                 self.under_way.remove(&session);
                 self.rest.put_off();
-                if let Settled::NotBefore(time) = settled {
+                if let JobOutcome::RetryAt(time) = settled {
                     self.hold = Some((clock::now(), time));
-                    self.running.compressor.look_again(&self.shared, &self.running.config);
+                    self.running.compressor.recheck_provider(&self.shared, &self.running.config);
                 }
                 Ok(())
             }
-            // Its claim is still under way, and given back with the others.
+            // Its claim is still recorded as running, and released with the others.
             Ok((_, Err(error))) => Err(error),
             Err(error) => {
-                tracing::error!(%error, "a piece of work died: {error}");
+                tracing::error!(%error, "a job panicked: {error}");
                 Err(StoreError::Gone)
             }
         }
     }
 
-    /// Says what is wrong. Returns how long to wait before the next look.
-    fn hinder(&mut self, error: &StoreError) -> Duration {
-        self.is_hindered = true;
+    /// Reports a problem. Returns the time to wait before the next attempt.
+    fn report_problem(&mut self, error: &StoreError) -> Duration {
+        self.has_problem = true;
         self.shared.set_trouble(&self.describe(error));
-        LOOK_AGAIN
+        RETRY_INTERVAL
     }
 
     fn ended_by(&self, error: &StoreError) -> Ended {
         match error {
             StoreError::Replaced => {
-                tracing::warn!(%error, "opening what is there now: {error}");
+                tracing::warn!(%error, "reopening the database: {error}");
                 Ended::Reopen
             }
-            // What the row at hand does not allow was dealt with where that was known.
+            // Errors of a single row were handled earlier.
             damage if damage.hints_at_damage() => Ended::Damaged(self.describe(damage)),
             other => Ended::Trouble(self.describe(other)),
         }
@@ -245,9 +316,10 @@ impl Processor {
         format!("{}: {error}", self.shared.home.database().display())
     }
 
-    /// Tells the service manager how it goes. No sign of life while a piece of work is stuck for no reason.
+    /// Reports the status to the service manager. Does not notify the watchdog while a job is stuck
+    /// without a reason.
     async fn report(&mut self, supervisor: &Supervisor) {
-        let is_recent = self.reported.is_some_and(|last| last.elapsed() < REPORT_EVERY);
+        let is_recent = self.reported.is_some_and(|last| last.elapsed() < REPORT_INTERVAL);
         if !supervisor.listens() || (is_recent && !self.under_way.is_empty()) {
             return;
         }
@@ -255,7 +327,7 @@ impl Processor {
         let trouble = self.shared.trouble();
         match &trouble {
             Some(reason) => supervisor.status(&format!("degraded: {reason}")),
-            // The answer also proves that the writer lives.
+            // The response also proves that the writer is alive.
             None => match self.running.database.write(|database| queue::open_work(database)).await {
                 Ok(open) => {
                     supervisor.status(&format!("{} waiting, {} under way", open.raw, open.processing))
@@ -269,7 +341,7 @@ impl Processor {
         }
     }
 
-    /// Gives back what was claimed and is not settled in time, at no attempt.
+    /// Releases claims that are not settled in time, without counting an attempt.
     async fn stop(&mut self) {
         let patience = Duration::from_secs(self.running.config.worker.stop_s) / 2;
         let drain = async {
@@ -284,22 +356,44 @@ impl Processor {
         for (_, work) in self.under_way.drain() {
             let release = move |database: &mut _| queue::release(database, work.claim);
             if let Err(error) = self.running.database.write(release).await {
-                tracing::warn!(%error, "what was claimed comes back at the next start: {error}");
+                tracing::warn!(%error, "cannot release a claim; the next start will: {error}");
             }
         }
     }
 }
 
-/// A nudge; while something hinders us a storm of hooks must not become a storm of tries.
-async fn nudged(shared: &Shared, is_hindered: bool) {
+/// After work on the past: while somebody works live, most of the time belongs to their hooks.
+async fn give_way(running: &Running, took: Duration) {
+    let is_used = running.database.read(|database| queue::is_used(database, clock::now())).await;
+    if is_used.unwrap_or_default() {
+        tokio::time::sleep((took * PAST_PAUSE).min(LONGEST_PAUSE)).await;
+    }
+}
+
+/// Waits for a nudge. While the queue has a problem, a storm of hooks must not become a storm of retries.
+async fn nudged(shared: &Shared, has_problem: bool) {
     shared.nudge.notified().await;
-    if is_hindered {
+    if has_problem {
         tokio::time::sleep(NUDGE_PAUSE).await;
     }
 }
 
-/// How long until then, from now.
+/// Returns the time from now until then.
 fn until(time: Option<Millis>) -> Duration {
     let wait = time.map_or(Millis::MAX, |time| time.saturating_sub(clock::now()).max(0));
     Duration::from_millis(u64::try_from(wait).unwrap_or(u64::MAX))
+}
+
+/// Returns the redacted rows, and the payloads that contained secrets.
+fn redacted(mut rows: Vec<QueueRow>) -> (Vec<QueueRow>, Vec<(i64, String)>) {
+    let mut changed = Vec::new();
+    for row in &mut rows {
+        let Some(payload) = &mut row.payload else { continue };
+        let clean = Redactor::new().redact(payload).into_string();
+        if clean != *payload {
+            changed.push((row.id, clean.clone()));
+            *payload = clean;
+        }
+    }
+    (rows, changed)
 }

@@ -1,6 +1,7 @@
-//! What sessions have read so far, for as long as it is likely to matter.
+//! Files that sessions have read so far, kept as long as it is likely to matter.
 //!
-//! A piece of work changes it only when its results are stored: what is given back must be judged the same again.
+//! A job updates this only when its results are stored: released rows must be classified the same
+//! way again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,10 +10,10 @@ use std::time::Instant;
 use crate::compress::routine::SeenFiles;
 use crate::model::SessionId;
 
-/// For more sessions than this the oldest is forgotten: reading its files again is told again.
+/// Maximum sessions; beyond it the oldest is dropped, and its repeated reads are noted again.
 const MOST_SESSIONS: usize = 8;
 
-/// What was seen, by session.
+/// Files seen, by session.
 #[derive(Debug, Default)]
 pub struct Seen {
     sessions: Mutex<HashMap<SessionId, Session>>,
@@ -22,17 +23,17 @@ pub struct Seen {
 struct Session {
     used: Instant,
     seen: SeenFiles,
-    /// With the work under way.
+    /// Including the running job.
     next: Option<SeenFiles>,
 }
 
 impl Seen {
-    /// What a session has seen.
+    /// Returns the files that a session has seen.
     pub fn of(&self, session: &SessionId) -> SeenFiles {
         self.sessions().get(session).map(|known| known.seen.clone()).unwrap_or_default()
     }
 
-    /// What it will have seen if the work under way is stored.
+    /// Sets the files that it will have seen if the running job is stored.
     pub fn propose(&self, session: &SessionId, next: SeenFiles) {
         let mut sessions = self.sessions();
         let new = || Session { used: Instant::now(), seen: SeenFiles::default(), next: None };
@@ -45,7 +46,7 @@ impl Seen {
         }
     }
 
-    /// The work is stored.
+    /// Confirms the proposed files, because the job is stored.
     pub fn confirm(&self, session: &SessionId) {
         if let Some(known) = self.sessions().get_mut(session)
             && let Some(next) = known.next.take()

@@ -4,7 +4,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// What a signal asks for.
+/// The request that a signal stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// SIGTERM, SIGINT.
@@ -13,7 +13,7 @@ pub enum Signal {
     Reload,
 }
 
-/// Listens from now on. A thread of its own hands the signals over.
+/// Starts to listen. A separate thread forwards the signals.
 pub fn signals() -> std::io::Result<UnboundedReceiver<Signal>> {
     let mut received = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     let (sender, receiver) = unbounded_channel();

@@ -1,8 +1,9 @@
-//! Takes events from the spool into the database, in the order of arrival.
+//! Drains the spool into the database, in order of arrival.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::database::Database;
 use crate::model::Event;
@@ -10,15 +11,16 @@ use crate::paths::{Home, create_private_dir};
 use crate::spool;
 use crate::store::{self, StoreError};
 
-/// So many at once, so that a long queue of them holds up neither hooks nor a signal.
+/// Maximum files per batch, so that a long spool delays neither hooks nor a signal.
 const AT_ONCE: usize = 64;
 
-/// Takes in some of what waits. A file that holds no event is put aside; it stops nothing. True if there is more.
+/// Stores a batch of spooled events. A file without a valid event is moved aside and stops nothing.
+/// True if there is more.
 pub async fn drain(home: &Home, database: &Database) -> Result<bool, StoreError> {
     let waiting = match spool::waiting(home) {
         Ok(waiting) => waiting,
         Err(error) => {
-            tracing::warn!(%error, "the spool cannot be read: {error}");
+            tracing::warn!(%error, "cannot read the spool: {error}");
             return Ok(false);
         }
     };
@@ -33,18 +35,18 @@ pub async fn drain(home: &Home, database: &Database) -> Result<bool, StoreError>
             Ok(event) => files.push((path.clone(), event)),
             Err(error) if holds_no_event(&error) => put_aside(home, path, &error),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // A disk or a permission in the way says nothing about the event: it waits.
-            Err(error) => tracing::warn!(%error, ?path, "a spool file cannot be read now: {error}"),
+            // A disk or permission error is no property of the event: it waits.
+            Err(error) => tracing::warn!(%error, ?path, "cannot read a spool file now: {error}"),
         }
     }
     let (paths, events): (Vec<_>, Vec<_>) = files.into_iter().unzip();
     if !events.is_empty() {
-        take_in(home, database, &paths, events).await?;
+        store_events(home, database, &paths, events).await?;
     }
     Ok(waiting.len() > seen)
 }
 
-/// It was read, and is not an event; or it is no file at all.
+/// True if the content is not an event, or the path is not a regular file.
 fn holds_no_event(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -52,8 +54,8 @@ fn holds_no_event(error: &io::Error) -> bool {
     )
 }
 
-/// All in one transaction; if one of them is refused, each in its own.
-async fn take_in(
+/// Stores all events in one transaction; if one of them is rejected, each in its own.
+async fn store_events(
     home: &Home,
     database: &Database,
     paths: &[PathBuf],
@@ -78,19 +80,30 @@ async fn take_in(
     Ok(())
 }
 
-/// A file that stays is read again, which stores nothing twice.
+/// Best effort: a file that stays is read again, which stores nothing twice.
 fn remove(path: &Path) {
     if let Err(error) = fs::remove_file(path) {
-        tracing::warn!(%error, ?path, "a spool file that was taken in cannot be removed: {error}");
+        tracing::warn!(%error, ?path, "cannot remove a stored spool file: {error}");
+    }
+}
+
+/// Deletes rejected files older than this. Best effort: it runs again in an hour.
+pub fn drop_rejected(home: &Home, kept_for: Duration) {
+    for entry in fs::read_dir(home.rejected()).into_iter().flatten().flatten() {
+        let age =
+            entry.metadata().and_then(|meta| meta.modified()).map(|at| at.elapsed().unwrap_or_default());
+        if age.is_ok_and(|age| age > kept_for) {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 
 fn put_aside(home: &Home, path: &Path, error: &io::Error) {
-    let rejected = home.spool().join("rejected");
+    let rejected = home.rejected();
     let target: Option<PathBuf> = path.file_name().map(|name| rejected.join(name));
     let moved = create_private_dir(&rejected).and_then(|()| match target {
         Some(target) => fs::rename(path, target),
         None => Ok(()),
     });
-    tracing::error!(%error, ?path, kept = moved.is_ok(), "a spool file holds no event: {error}");
+    tracing::error!(%error, ?path, kept = moved.is_ok(), "rejected a spool file without a valid event: {error}");
 }

@@ -1,4 +1,4 @@
-//! What the worker's parts share: whether it is well, and the figures that health reports.
+//! State shared by the worker's parts: its condition, and the figures that health reports.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 
+use super::briefing::Offers;
 use super::clock;
 use super::comparing::Comparing;
 use super::compressor::Compressor;
@@ -16,56 +17,61 @@ use crate::config::{Config, Environment};
 use crate::model::Millis;
 use crate::paths::Home;
 use crate::repository::Repositories;
-use crate::search::{self, meaning};
+use crate::search;
 use crate::store::queue::{ClaimId, Finished, QueueStats};
 use crate::store::{StoreError, index, queue};
 
-/// Shared by everything for the worker's whole life.
+/// State with the lifetime of the worker.
 #[derive(Debug)]
 pub struct Shared {
     /// The data directory.
     pub home: Home,
-    /// What the environment said.
+    /// The environment variables.
     pub environment: Environment,
-    /// When the worker began.
+    /// Start time of the worker.
     pub started: Instant,
-    /// "Look at the queue."
+    /// Wakes the processor to check the queue.
     pub nudge: Notify,
-    /// Counts settled pieces of work; whoever waits for one watches it.
+    /// Counts settled jobs; clients that wait for a job watch it.
     pub settled: watch::Sender<u64>,
-    /// Held from the look at what a session was shown to the note of what it is shown now.
-    pub telling: tokio::sync::Mutex<()>,
-    /// No more connections are taken.
+    /// Context recently offered to sessions; their hooks record the printed part.
+    pub telling: tokio::sync::Mutex<Offers>,
+    /// True if no more connections are accepted.
     pub stopping: watch::Sender<bool>,
     running: RwLock<Option<Arc<Running>>>,
     trouble: Mutex<Option<String>>,
     damage: Mutex<Option<String>>,
+    /// Time and reason of the last loss of events to the size limit.
+    pressure: Mutex<Option<(Instant, &'static str)>>,
+    /// Time of the last failed backup; 0 if there was none.
+    pub backup_failed_at: AtomicI64,
     last_claim: AtomicI64,
     asked: AtomicBool,
-    /// The model that search finds meanings by.
+    /// The embedding model for semantic search.
     pub mind: Mind,
 }
 
-/// What there is while the worker is well.
+/// State that exists while the worker is healthy.
 #[derive(Debug)]
 pub struct Running {
     /// The settings.
     pub config: Config,
     /// The database.
     pub database: Database,
-    /// Who compresses.
+    /// Access to the models.
     pub compressor: Compressor,
     long_finished: Mutex<Option<LongFinished>>,
-    /// What sessions have read so far.
+    /// Files that sessions have read so far.
     pub seen: Seen,
-    /// What is going on in repositories.
+    /// The state of the git repositories.
     pub repositories: Arc<Repositories>,
-    /// Compares meanings while others search by words.
+    /// Semantic comparison, parallel to the word search.
     pub comparing: Comparing,
 }
 
-/// The rows that finished up to a moment: counted once, because counting a million takes its time. What finished since
-/// is counted whenever somebody asks, so that no count is ever kept beside the rows themselves.
+/// Counts of rows finished up to a given time: cached, because counting a million takes long. Rows
+/// finished since then are counted on each request, so no counter is kept besides the rows
+/// themselves.
 #[derive(Debug, Clone, Copy)]
 struct LongFinished {
     counted: Instant,
@@ -73,18 +79,21 @@ struct LongFinished {
     rows: Finished,
 }
 
-/// Counts older than this are made anew when somebody asks: others may have changed old rows, too.
+/// Maximum age of cached counts: other processes may change old rows, too.
 const COUNTS_HOLD: Duration = Duration::from_secs(60);
 
-/// A row may be committed this much later than the moment it bears.
+/// Time for which health reports a loss of events.
+const PRESSURE_COUNTS: Duration = Duration::from_secs(3600);
+
+/// Maximum delay between a row's timestamp and its commit.
 const COMMIT_TAKES: Millis = 5_000;
 
 impl Shared {
-    /// Not well yet.
+    /// Starts as degraded.
     pub fn new(home: Home, mut environment: Environment) -> Self {
-        // Where a client was started says nothing about the events of others.
+        // The directory in which a client was started is irrelevant for the events of others.
         environment.project_dir = None;
-        let mind = Mind::new(meaning::file(&home.models()));
+        let mind = Mind::new(home.models());
         Self {
             home,
             environment,
@@ -92,33 +101,35 @@ impl Shared {
             started: Instant::now(),
             nudge: Notify::new(),
             settled: watch::Sender::new(0),
-            telling: tokio::sync::Mutex::new(()),
+            telling: tokio::sync::Mutex::new(Offers::default()),
             stopping: watch::Sender::new(false),
             running: RwLock::new(None),
             trouble: Mutex::new(Some("starting".into())),
             damage: Mutex::default(),
+            pressure: Mutex::default(),
+            backup_failed_at: AtomicI64::new(0),
             last_claim: AtomicI64::new(0),
             asked: AtomicBool::new(false),
         }
     }
 
-    /// What there is, or why there is nothing.
+    /// Returns the running state, or the reason why there is none.
     pub fn running(&self) -> Result<Arc<Running>, String> {
         let running = self.running.read().unwrap_or_else(PoisonError::into_inner).clone();
         running.ok_or_else(|| self.trouble().unwrap_or_else(|| "starting".into()))
     }
 
-    /// What is wrong, if something is.
+    /// Returns the current problem, if there is one.
     pub fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// There is a database to work with, or none any more.
+    /// Sets or clears the running state.
     pub fn set_running(&self, running: Option<Arc<Running>>) {
         *self.running.write().unwrap_or_else(PoisonError::into_inner) = running;
     }
 
-    /// Something is wrong; said in the journal when it is news.
+    /// Sets the current problem, and logs it if it is new.
     pub fn set_trouble(&self, reason: &str) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         if trouble.as_deref() != Some(reason) {
@@ -127,43 +138,59 @@ impl Shared {
         }
     }
 
-    /// Somebody asked what takes memory to answer: there will be something to give back.
+    /// Records a request that needs memory, which can be returned later.
     pub fn note_asked(&self) {
         if !self.asked.swap(true, Ordering::Relaxed) {
             self.nudge.notify_one();
         }
     }
 
-    /// Whether somebody asked since this was last called.
+    /// True if there was such a request since the last call.
     pub fn take_asked(&self) -> bool {
         self.asked.swap(false, Ordering::Relaxed)
     }
 
-    /// Somebody found the database damaged.
+    /// Records that the database is damaged.
     pub fn note_damage(&self, damage: String) {
         *self.damage.lock().unwrap_or_else(PoisonError::into_inner) = Some(damage);
         self.nudge.notify_one();
     }
 
-    /// What was found, once.
+    /// Returns the recorded damage, once.
     pub fn take_damage(&self) -> Option<String> {
         self.damage.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Things really move: whatever was wrong is over.
-    pub fn set_well(&self) {
+    /// Records that events were dropped before they were processed.
+    pub fn note_pressure(&self, reason: &'static str) {
+        let mut pressure = self.pressure.lock().unwrap_or_else(PoisonError::into_inner);
+        if pressure.as_ref().is_none_or(|(at, _)| at.elapsed() >= PRESSURE_COUNTS) {
+            tracing::error!(reason, "degraded: {reason}");
+        }
+        *pressure = Some((Instant::now(), reason));
+    }
+
+    /// Returns the reason why events were dropped in the last hour, if any were.
+    pub fn pressure(&self) -> Option<String> {
+        let pressure = self.pressure.lock().unwrap_or_else(PoisonError::into_inner);
+        pressure.filter(|(at, _)| at.elapsed() < PRESSURE_COUNTS).map(|(_, reason)| reason.to_owned())
+    }
+
+    /// Clears the current problem, because work succeeds again.
+    pub fn set_healthy(&self) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(reason) = trouble.take() {
-            tracing::info!(after = reason, "well again");
+            tracing::info!(after = reason, "healthy again");
         }
     }
 
-    /// Says that rows of the queue have ended, one way or another.
+    /// Records that queue rows have ended, with any result.
     pub fn note_settled(&self) {
         self.settled.send_modify(|count| *count += 1);
     }
 
-    /// A claim like no other of this worker: the present, or a little later, whatever the clock does.
+    /// Returns a claim id that is unique in this worker: the current time, or slightly later,
+    /// whatever the clock does.
     pub fn new_claim(&self) -> ClaimId {
         let now = clock::now();
         let later = |last: i64| Some(now.max(last + 1));
@@ -172,19 +199,19 @@ impl Shared {
     }
 }
 
-/// Who compresses, as health tells it.
+/// The provider's state in health.
 #[derive(Debug, Clone, Default)]
 pub struct ProviderHealth {
     /// Its name.
     pub name: &'static str,
-    /// Whether calls are held back: closed, open, half-open.
+    /// State of the breaker: closed, open, half-open.
     pub breaker: &'static str,
-    /// What is wrong with it.
+    /// The problem, if there is one.
     pub problem: Option<String>,
 }
 
 impl Running {
-    /// With nothing counted yet.
+    /// Starts with empty counts.
     pub fn new(config: Config, database: Database, compressor: Compressor) -> Self {
         Self {
             config,
@@ -197,7 +224,7 @@ impl Running {
         }
     }
 
-    /// How many rows are in each state.
+    /// Counts the rows in each state.
     pub async fn queue_stats(&self) -> Result<QueueStats, StoreError> {
         let now = clock::now();
         let known = *self.long_finished();
@@ -205,7 +232,7 @@ impl Running {
         let (long, recent, open) = self
             .database
             .read(move |database| {
-                // One look at everything, so that a row on its way from one state to the next is counted once.
+                // One transaction, so that a row that changes its state is counted once.
                 let database = &*database.unchecked_transaction()?;
                 let long = match known {
                     Some(known) => known,
@@ -229,7 +256,8 @@ impl Running {
         })
     }
 
-    /// Brings what others wrote, hooks above all, into the search index. Whoever cannot wait for that finds it all the same.
+    /// Adds rows written by others, mostly hooks, to the search index. Searches that do not wait
+    /// for it find these rows nevertheless.
     pub async fn index_what_waits(&self) {
         let waiting = self.database.read(|database| index::waiting(database, 1)).await;
         if waiting.is_ok_and(|waiting| !waiting.is_empty()) {
@@ -237,7 +265,7 @@ impl Running {
         }
     }
 
-    /// Others changed finished rows: count again when somebody asks.
+    /// Drops the cached counts, because finished rows were changed.
     pub fn forget_counts(&self) {
         *self.long_finished() = None;
     }

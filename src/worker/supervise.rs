@@ -1,4 +1,4 @@
-//! What the service manager is told. Without one, nobody listens, and nothing is sent.
+//! Notifications to the service manager. Without one, nothing is sent.
 
 use std::time::Duration;
 
@@ -6,67 +6,67 @@ use sd_notify::NotifyState;
 
 use crate::config::Environment;
 
-/// The service manager's side of our life.
+/// The connection to the service manager.
 #[derive(Debug, Clone, Copy)]
 pub struct Supervisor {
     listens: bool,
     watchdog: Option<Duration>,
 }
 
-/// So much longer than it allows itself may the end of the worker take, before the service manager makes an end of it.
+/// Extra time, on top of worker.stop_s, that we ask systemd to wait before SIGKILL.
 const MARGIN: Duration = Duration::from_secs(5);
 
 impl Supervisor {
-    /// Reads what the manager expects.
-    pub fn new() -> Self {
+    /// Reads the manager's settings from the environment.
+    pub fn from_environment() -> Self {
         Self {
             listens: Environment::has_manager(),
             watchdog: sd_notify::watchdog_enabled().filter(|patience| !patience.is_zero()),
         }
     }
 
-    /// Whether there is anybody to tell.
+    /// True if there is a service manager.
     pub fn listens(&self) -> bool {
         self.listens
     }
 
-    /// How often [`Supervisor::alive`] must be said: twice within the manager's patience.
+    /// Interval for [`Supervisor::alive`]: half of the manager's watchdog timeout.
     pub fn beat(&self) -> Option<Duration> {
         self.watchdog.map(|patience| patience / 2)
     }
 
-    /// The longest that one may wait before saying [`Supervisor::alive`], and no longer than this.
+    /// Returns the watchdog interval, but at most `longest`.
     pub fn at_most(&self, longest: Duration) -> Duration {
         self.beat().map_or(longest, |beat| beat.min(longest))
     }
 
-    /// We serve.
+    /// Reports that we serve.
     pub fn ready(&self) {
-        tell(&[NotifyState::Ready]);
+        notify(&[NotifyState::Ready]);
     }
 
-    /// One line for `systemctl status`.
+    /// Sets the line that `systemctl status` shows.
     pub fn status(&self, text: &str) {
-        // A second line would be taken for another message.
-        tell(&[NotifyState::Status(&text.replace('\n', " "))]);
+        // A second line would be parsed as another message.
+        notify(&[NotifyState::Status(&text.replace('\n', " "))]);
     }
 
-    /// Work really moves.
+    /// Notifies the watchdog: work makes progress.
     pub fn alive(&self) {
         if self.watchdog.is_some() {
-            tell(&[NotifyState::Watchdog]);
+            notify(&[NotifyState::Watchdog]);
         }
     }
 
-    /// We end, within this.
+    /// Reports that we stop, within this time.
     pub fn stopping(&self, within: Duration) {
-        // Whatever limit the unit has: it is the user's setting that counts.
+        // Whatever the unit's limit is, the user's setting counts.
         let limit = u32::try_from(within.saturating_add(MARGIN).as_micros()).unwrap_or(u32::MAX);
-        tell(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(limit)]);
+        notify(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(limit)]);
     }
 }
 
-/// A manager that does not listen is no reason to stop.
-fn tell(state: &[NotifyState<'_>]) {
+/// Sends a notification; a manager that does not listen is no reason to stop.
+fn notify(state: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(state);
 }

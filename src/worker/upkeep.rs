@@ -1,5 +1,5 @@
-//! What has to be done now and then: the log written back, the search index brought up to date, silent sessions closed, old
-//! rows dropped, a backup made.
+//! Housekeeping: checkpoints the WAL, updates the search index, closes silent sessions, drops old
+//! rows, makes backups.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,40 +7,50 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 use super::state::{Running, Shared};
-use super::{clock, daily, mind};
+use super::{clock, daily, mind, spooled};
+use crate::disk::{self, Space};
 use crate::paths::Home;
-use crate::store::{StoreError, learnings, limits, recovery, upkeep};
+use crate::store::limits::Limit;
+use crate::store::{StoreError, backup, learnings, limits, recovery, upkeep};
 use crate::{learn, search, unfinished};
 
-/// The write-ahead log is written back when it is larger than this.
-const LOG_LARGE: u64 = 4 << 20;
+/// WAL size in bytes that triggers a checkpoint.
+const CHECKPOINT_WAL_BYTES: u64 = 4 << 20;
 
-/// When it is larger than this, readers without end keep it from being emptied: then writers wait a moment for them.
-const LOG_TOO_LARGE: u64 = 24 << 20;
+/// WAL size in bytes at which writers wait for readers: continuous readers keep it from being
+/// emptied.
+const BLOCKING_CHECKPOINT_WAL_BYTES: u64 = 24 << 20;
 
-/// Less than hooks are willing to wait.
+/// Maximum time that writers wait; less than hooks accept.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
-/// Nothing was settled for this long: there is time for other things.
+/// Time without a settled job after which other work may run.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// Other things wait no longer than this.
-const LONGEST_RUSH: Duration = Duration::from_secs(60);
+/// Maximum delay of other work.
+const MAX_DELAY: Duration = Duration::from_secs(60);
+
+/// Maximum age of a measurement: memories grow slowly, and measuring them reads the whole queue.
+const MEASURED_FOR: Duration = Duration::from_secs(600);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// When things were last done.
+/// The times of the last housekeeping tasks.
 #[derive(Debug, Default)]
 pub struct Schedule {
     hourly: Option<Instant>,
-    /// Old rows are left, or sessions wait for their work to be done: go on at the next occasion.
+    /// True if old rows are left, or sessions wait for their work to be done: continue at the next
+    /// opportunity.
     unfinished: bool,
-    /// The check and the backup.
+    /// The running check and backup.
     under_way: Option<JoinHandle<()>>,
+    /// The size of the memories, and the time it was measured.
+    memories: Option<(Instant, u64)>,
 }
 
 impl Schedule {
-    /// Does what is due. Cheap when nothing is. The few rows that the last work left to the index wait until it is quiet.
+    /// Does everything that is due. Cheap if nothing is. The few rows that the last job left
+    /// unindexed wait for an idle moment.
     pub async fn keep_up(
         &mut self,
         shared: &Arc<Shared>,
@@ -48,19 +58,11 @@ impl Schedule {
         is_quiet: bool,
     ) -> Result<(), StoreError> {
         let log = std::fs::metadata(shared.home.log()).map_or(0, |meta| meta.len());
-        if log > LOG_LARGE {
-            let patience = if log > LOG_TOO_LARGE { LONGEST_WAIT } else { Duration::ZERO };
+        if log > CHECKPOINT_WAL_BYTES {
+            let patience = if log > BLOCKING_CHECKPOINT_WAL_BYTES { LONGEST_WAIT } else { Duration::ZERO };
             running.database.write(move |database| upkeep::checkpoint(database, patience)).await?;
         }
-        let max_mb = running.config.retention.max_mb;
-        if limits::is_over(&shared.home, max_mb) {
-            let relieve = move |database: &mut _| {
-                limits::relieve(database, max_mb.saturating_mul(1 << 20), clock::now())
-            };
-            if running.database.write(relieve).await? {
-                shared.nudge.notify_one();
-            }
-        }
+        self.make_room(shared, running, log).await?;
         if is_quiet && running.database.write(search::upkeep::tidy_up).await? {
             shared.nudge.notify_one();
         }
@@ -74,8 +76,8 @@ impl Schedule {
         let now = clock::now();
         let keeping = running.database.write(move |database| {
             let silent = upkeep::interrupt_silent_sessions(database, now)?;
-            learnings::drop_faded(database, now, learn::TOLD_FROM)?;
-            upkeep::adopt_imported(database)?;
+            upkeep::drop_empty_sessions(database, now)?;
+            learnings::drop_faded(database, now, learn::SHOWN_FROM)?;
             let more = upkeep::drop_old(database, &retention, now)? | upkeep::shrink(database)?;
             Ok((silent, more))
         });
@@ -84,7 +86,12 @@ impl Schedule {
             for folder in [shared.home.spool(), shared.home.backups()] {
                 unfinished::clean_up(&folder);
             }
-            self.look_after_the_file(shared, running);
+            spooled::drop_rejected(
+                &shared.home,
+                Duration::from_secs(running.config.retention.queue_days * 24 * 3600),
+            );
+            disk::keep_ballast(&shared.home);
+            self.check_and_back_up(shared, running);
         }
         self.hourly = Some(Instant::now());
         self.unfinished = more || silent.waiting;
@@ -95,8 +102,51 @@ impl Schedule {
         Ok(())
     }
 
-    /// Checks the file once in a worker's life, and makes the day's backup, which checks it too. Nothing waits for either.
-    fn look_after_the_file(&mut self, shared: &Arc<Shared>, running: &Arc<Running>) {
+    /// Keeps raw events below their limit, and disk space free for hooks.
+    async fn make_room(
+        &mut self,
+        shared: &Arc<Shared>,
+        running: &Arc<Running>,
+        log: u64,
+    ) -> Result<(), StoreError> {
+        let max_mb = running.config.retention.max_mb;
+        let is_low = limits::is_disk_low(&shared.home);
+        if !is_low && !limits::is_over(&shared.home, max_mb) {
+            return Ok(());
+        }
+        if is_low {
+            backup::prune_to(&shared.home.backups(), 0)?;
+        }
+        let memories = match self.memories.filter(|(measured, _)| measured.elapsed() < MEASURED_FOR) {
+            Some((_, bytes)) => bytes,
+            None => {
+                let home = shared.home.clone();
+                let measure = move |database: &_| limits::measure_memories(database, &home);
+                let bytes = running.database.read(measure).await?;
+                self.memories = Some((Instant::now(), bytes));
+                bytes
+            }
+        };
+        let disk = Space::at(shared.home.dir()).map(|disk| Space { free: disk.free + log, ..disk });
+        let limit = Limit { most: max_mb.saturating_mul(1 << 20), memories, disk };
+        let relieve = move |database: &mut _| limits::relieve(database, &limit, clock::now());
+        let relief = running.database.write(relieve).await?;
+        if relief.cost_events {
+            shared.note_pressure(if is_low {
+                "the disk is nearly full: raw events are cut or dropped before they are processed"
+            } else {
+                "raw events exceed retention.max_mb and are cut or dropped before they are processed"
+            });
+        }
+        if relief.more {
+            shared.nudge.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Checks the file once in a worker's life, and makes the daily backup, which checks it, too.
+    /// Nothing waits for either.
+    fn check_and_back_up(&mut self, shared: &Arc<Shared>, running: &Arc<Running>) {
         let is_first = self.hourly.is_none();
         if self.under_way.as_ref().is_some_and(|task| !task.is_finished()) {
             return;
@@ -111,14 +161,14 @@ impl Schedule {
             };
             match outcome {
                 Err(error) if error.is_damage() => shared.note_damage(error.cause()),
-                Err(error) => tracing::warn!(%error, "no backup was made: {error}"),
+                Err(error) => tracing::warn!(%error, "the backup failed: {error}"),
                 Ok(()) => {}
             }
         }));
     }
 }
 
-/// What was found out about a database that is not worked with any more says nothing about the next one.
+/// Stops the check: its result about a closed database would say nothing about the next one.
 impl Drop for Schedule {
     fn drop(&mut self) {
         if let Some(task) = &self.under_way {
@@ -127,11 +177,12 @@ impl Drop for Schedule {
     }
 }
 
-/// Looking at the whole file takes as long as hundreds of events: those that wait go first, within reason.
+/// Waits for a quiet moment, within limits: checking the whole file takes as long as hundreds of
+/// events, so waiting events go first.
 async fn until_quiet(shared: &Shared) {
     let mut settled = shared.settled.subscribe();
     let began = Instant::now();
-    while began.elapsed() < LONGEST_RUSH && tokio::time::timeout(QUIET, settled.changed()).await.is_ok() {}
+    while began.elapsed() < MAX_DELAY && tokio::time::timeout(QUIET, settled.changed()).await.is_ok() {}
 }
 
 async fn check(home: Home) -> Result<(), StoreError> {

@@ -1,10 +1,11 @@
-//! Every command as people and scripts use it: without a worker, in a pipe, on a terminal, narrow or without colours; what
-//! JSON it prints, and with which code it ends.
+//! Every command as people and scripts use it: without a worker, in a pipe, on a terminal, narrow or without colours. Checks
+//! its JSON and its exit code.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use crate::help::listed as subcommands;
 use crate::sandbox::{Ran, Sandbox, run};
@@ -26,11 +27,12 @@ fn mem(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
 /// One turn that became memory, one event that failed, one that waits; no worker.
 fn remembered() -> Sandbox {
     let sandbox = Sandbox::new();
-    // A backup of the day may or may not be made so soon.
+    // Whether the daily backup is made in time is random: switch it off.
     sandbox.configure("[backup]\nkeep = 0");
     let mut worker = Worker::start(&sandbox);
-    sandbox.prompt("one", "Repair the greeting");
+    sandbox.prompt("one", "Repair the greeting of the server");
     sandbox.edit("one", "edit");
+    sandbox.commit("one", "commit", "Correct the greeting");
     sandbox.end_turn("one");
     sandbox.hook("save", "no json at all").assert_unnoticed();
     sandbox.wait_until_settled();
@@ -42,8 +44,8 @@ fn remembered() -> Sandbox {
     sandbox
 }
 
-/// Commands that report, and how they end without a worker.
-const REPORTING: [(&[&str], i32); 20] = [
+/// Commands that report, with their exit codes without a worker.
+const REPORTING: [(&[&str], i32); 21] = [
     (&["status"], 1),
     (&["doctor"], 1),
     (&["sessions"], 0),
@@ -59,6 +61,7 @@ const REPORTING: [(&[&str], i32); 20] = [
     (&["learn", "forget", "1"], 0),
     (&["model", "status"], 0),
     (&["import", "export.jsonl"], 0),
+    (&["backfill"], 0),
     (&["backup"], 0),
     (&["backup", "--list"], 0),
     (&["restore", "--list"], 0),
@@ -66,7 +69,7 @@ const REPORTING: [(&[&str], i32); 20] = [
     (&["restore", "--yes"], 0),
 ];
 
-/// What is where in a JSON value, without what it is.
+/// The shape of a JSON value: its keys and types, without the values.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Null => "null".into(),
@@ -75,9 +78,10 @@ fn shape(value: &Value) -> Value {
         Value::String(_) => "string".into(),
         Value::Array(items) => Value::Array(items.first().map(shape).into_iter().collect()),
         Value::Object(fields) => {
-            let shapes: Map<String, Value> =
-                fields.iter().map(|(name, value)| (name.clone(), shape(value))).collect();
-            shapes.into()
+            // Sorted by name: the order of fields is not part of the contract.
+            let shapes: BTreeMap<&String, Value> =
+                fields.iter().map(|(name, value)| (name, shape(value))).collect();
+            json!(shapes)
         }
     }
 }
@@ -116,7 +120,7 @@ fn no_command_that_prints_json_is_left_out() {
 }
 
 #[test]
-fn in_a_pipe_there_are_no_colours_and_without_a_worker_most_things_work() {
+fn commands_work_in_a_pipe_without_colours_or_a_worker() {
     let sandbox = remembered();
     for (arguments, code) in REPORTING {
         let ran = mem(&sandbox, arguments);
@@ -127,7 +131,7 @@ fn in_a_pipe_there_are_no_colours_and_without_a_worker_most_things_work() {
 }
 
 #[test]
-fn with_nothing_remembered_every_command_says_so_and_none_fails_in_another_way() {
+fn commands_report_an_empty_memory_without_failing() {
     for (arguments, _) in REPORTING {
         let sandbox = Sandbox::new();
         let ran = mem(&sandbox, arguments);
@@ -137,7 +141,7 @@ fn with_nothing_remembered_every_command_says_so_and_none_fails_in_another_way()
     }
 }
 
-/// On a terminal of this many columns.
+/// Runs a command on a terminal of this many columns.
 fn on_a_terminal(sandbox: &Sandbox, columns: u16, arguments: &[&str], no_colour: bool) -> Option<String> {
     let quoted: Vec<String> = arguments.iter().map(|word| format!("'{word}'")).collect();
     let line = format!("stty cols {columns}; '{PROGRAM}' {}", quoted.join(" "));
@@ -155,7 +159,7 @@ fn on_a_terminal(sandbox: &Sandbox, columns: u16, arguments: &[&str], no_colour:
 }
 
 #[test]
-fn on_a_terminal_there_are_colours_unless_nobody_wants_them() {
+fn a_terminal_gets_colours_unless_no_color_is_set() {
     let sandbox = remembered();
     let search = ["search", "greeting"];
     let Some(coloured) = on_a_terminal(&sandbox, 100, &search, false) else { return };
@@ -165,7 +169,7 @@ fn on_a_terminal_there_are_colours_unless_nobody_wants_them() {
     assert!(plain.contains("greeting"), "{plain:?}");
 }
 
-/// What a person sees of it in the end, line by line: progress is written over itself.
+/// The lines that stay on the screen: progress overwrites itself.
 fn seen(shown: &str) -> Vec<String> {
     let plain = regex::Regex::new("\u{1b}\\[[0-9;]*[a-zA-Z]").unwrap();
     plain
@@ -176,10 +180,10 @@ fn seen(shown: &str) -> Vec<String> {
 }
 
 #[test]
-fn on_a_narrow_terminal_nothing_is_broken_by_the_terminal_but_what_has_no_spaces() {
+fn output_wraps_at_words_on_a_narrow_terminal() {
     let sandbox = remembered();
     let colour = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
-    // What a session is told is shown as it is told.
+    // `context` prints exactly the text that a session gets, unwrapped.
     let commands =
         REPORTING.into_iter().map(|(arguments, _)| arguments).filter(|words| *words != ["context"]);
     for arguments in commands {
@@ -188,7 +192,7 @@ fn on_a_narrow_terminal_nothing_is_broken_by_the_terminal_but_what_has_no_spaces
             assert!(!no_colour || !colour.is_match(&shown), "{arguments:?}: {shown:?}");
             for line in seen(&shown) {
                 let is_one_word = !line.trim().contains(' ');
-                // What went wrong may be text to copy, so it is never wrapped.
+                // Error messages may be copied, so they are never wrapped.
                 let is_error = line.starts_with("claude-mem: ");
                 assert!(
                     line.chars().count() <= 40 || is_one_word || is_error,
@@ -215,9 +219,9 @@ fn a_narrow_terminal_loses_decoration_and_no_figures() {
 }
 
 #[test]
-fn who_waits_longer_than_a_second_is_told_what_for() {
+fn a_wait_of_more_than_a_second_is_explained() {
     let sandbox = remembered();
-    // Forgetting must wait: somebody else writes.
+    // Forgetting must wait: another connection holds the write lock.
     let other = sandbox.database();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let line = format!("stty cols 40; '{PROGRAM}' forget 1 --yes");
@@ -239,11 +243,11 @@ fn who_waits_longer_than_a_second_is_told_what_for() {
     output.read_to_string(&mut shown).unwrap();
     assert!(child.wait().unwrap().success(), "{shown}");
     let (_, after) = shown.rsplit_once("\r\u{1b}[K").expect("the line is wiped away");
-    assert!(after.contains("Forgotten:"), "{shown:?}");
+    assert!(after.contains("Deleted:"), "{shown:?}");
 }
 
 #[test]
-fn config_check_tells_a_variable_that_sets_nothing() {
+fn config_check_reports_a_variable_that_sets_nothing() {
     let sandbox = Sandbox::new();
     let mut check = command(&sandbox, &["config", "check"]);
     check.env("CLAUDE_MEM_HOOK_BUSYMS", "70").env("CLAUDE_MEM_HOOK_BUSY_MS", "70");
@@ -251,7 +255,7 @@ fn config_check_tells_a_variable_that_sets_nothing() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let notes: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with("note: ")).collect();
     assert_eq!(notes.len(), 1, "{ran:?}");
-    assert!(notes[0].contains("CLAUDE_MEM_HOOK_BUSYMS sets nothing"), "{ran:?}");
+    assert!(notes[0].contains("CLAUDE_MEM_HOOK_BUSYMS has no effect"), "{ran:?}");
 }
 
 #[test]
@@ -269,7 +273,7 @@ fn exit_codes_are_0_done_1_failed_2_usage() {
         (&["search", "nothinghasthisword"], 0),
         (&["sessions", "--limit", "0"], 2),
         (&["queue", "retry", "999999"], 1),
-        // Not what both name, and not what either names: a person may mean one or the other.
+        // Two selectors are ambiguous (both or either), so they are refused.
         (&["forget", "--project", "x", "--text", "y", "--yes"], 2),
         (&["timeline", "999999"], 1),
         (&["forget", "999999", "--yes"], 1),
@@ -283,15 +287,15 @@ fn exit_codes_are_0_done_1_failed_2_usage() {
     for (arguments, code) in cases {
         let ran = mem(&sandbox, arguments);
         assert_eq!(ran.code, Some(code), "{arguments:?}: {ran:?}");
-        // What went wrong is said once, and not where a pipe takes it for a result.
+        // The error is printed once, and not to stdout, where a pipe would take it for a result.
         assert_eq!(ran.stderr.is_empty(), code == 0, "{arguments:?}: {ran:?}");
     }
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_closed_pipe_is_not_a_failure() {
     let sandbox = remembered();
-    // What was forgotten once cannot be forgotten again.
+    // A memory can be forgotten only once.
     let reports = REPORTING
         .into_iter()
         .filter(|(arguments, _)| arguments[..2.min(arguments.len())] != ["learn", "forget"]);
@@ -309,7 +313,7 @@ fn a_reader_that_goes_away_is_no_failure() {
         assert_eq!(closed.stdout.trim(), code, "{command}: {closed:?}");
         assert!(!closed.stderr.contains("panicked"), "{closed:?}");
         let full = shell(&format!("{command} > /dev/full"));
-        let told = full.stderr.contains("No space left on device") && !full.stderr.contains("panicked");
-        assert!(full.code == Some(1) && told, "{command}: {full:?}");
+        let output = full.stderr.contains("No space left on device") && !full.stderr.contains("panicked");
+        assert!(full.code == Some(1) && output, "{command}: {full:?}");
     }
 }

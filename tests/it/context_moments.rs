@@ -1,8 +1,10 @@
-//! What a session is told, seen from outside: at its start in a repository, and later.
+//! The context that a session gets, seen from outside: at its start in a repository, and at later recall moments.
 
 use std::path::Path;
 use std::process::Command;
 
+use claude_mem::store::traces::hash;
+use claude_mem::tools::error_signature;
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox, run};
@@ -13,7 +15,7 @@ fn with_memories() -> Sandbox {
     let sandbox = Sandbox::new();
     configure(&sandbox, "");
     git(&sandbox, &["init", "-q", "-b", "main"]);
-    sandbox.prompt("earlier", "Make uploads survive an outage");
+    sandbox.seen_prompt("earlier", "Make uploads survive an outage");
     let path = std::fs::canonicalize(sandbox.path()).unwrap();
     let project = path.file_name().unwrap().to_string_lossy().into_owned();
     let database = sandbox.database();
@@ -21,7 +23,7 @@ fn with_memories() -> Sandbox {
         (
             "decision",
             "A loop of our own instead of the backoff crate",
-            "Twenty lines against a second runtime.",
+            "Twenty lines, because the crate brings a second runtime.",
             "src/upload.rs",
             "",
         ),
@@ -38,6 +40,11 @@ fn with_memories() -> Sandbox {
                    VALUES (hex(randomblob(8)), 'earlier', ?1, ?2, ?3, ?4, json_array(?5), json_array(?6), 1)";
         database.execute(sql, (&project, kind, title, summary, file, fact)).unwrap();
     }
+    let signature = error_signature("ValueError: unconverted data remains: Z").unwrap();
+    let sql =
+        "INSERT INTO repairs (session_id, project, prompt_number, signature, command, files, created_at)
+               VALUES ('earlier', ?1, 1, ?2, 'pytest --utc', '[]', unixepoch() * 1000)";
+    database.execute(sql, (&project, hash(&signature))).unwrap();
     sandbox
 }
 
@@ -53,7 +60,7 @@ fn git(sandbox: &Sandbox, arguments: &[&str]) {
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
-fn told(ran: &Ran) -> Option<(String, String)> {
+fn printed_context(ran: &Ran) -> Option<(String, String)> {
     ran.assert_unnoticed();
     let printed: Value = serde_json::from_str(&ran.stdout).ok()?;
     let specific = &printed["hookSpecificOutput"];
@@ -62,26 +69,26 @@ fn told(ran: &Ran) -> Option<(String, String)> {
 
 fn start(sandbox: &Sandbox, session: &str, source: &str) -> Option<(String, String)> {
     let payload = json!({"session_id": session, "cwd": sandbox.path(), "hook_event_name": "SessionStart", "source": source});
-    told(&sandbox.hook("context", payload.to_string()))
+    printed_context(&sandbox.hook("context", payload.to_string()))
 }
 
 fn ask(sandbox: &Sandbox, session: &str, prompt: &str) -> Option<(String, String)> {
     let payload = json!({"session_id": session, "cwd": sandbox.path(), "hook_event_name": "UserPromptSubmit", "prompt": prompt});
-    told(&sandbox.hook("new", payload.to_string()))
+    printed_context(&sandbox.hook("new", payload.to_string()))
 }
 
 fn before_edit(sandbox: &Sandbox, session: &str, file: &str) -> Option<(String, String)> {
     let path = sandbox.path().join(file);
     let payload = json!({"session_id": session, "cwd": sandbox.path(), "hook_event_name": "PreToolUse", "tool_name": "Edit",
-                         "tool_use_id": "t", "tool_input": {"file_path": path, "old_string": "a", "new_string": "b"}});
-    told(&sandbox.hook("file", payload.to_string()))
+                         "tool_use_id": "t", "tool_input": {"file_path": path, "old_string": "use backoff::runtime;", "new_string": "b"}});
+    printed_context(&sandbox.hook("file", payload.to_string()))
 }
 
 fn failure(sandbox: &Sandbox, session: &str, id: &str) -> Option<(String, String)> {
     let error = "Exit code 1\nTraceback (most recent call last):\n  File \"x.py\", line 3\nValueError: unconverted data remains: Z";
     let payload = json!({"session_id": session, "cwd": sandbox.path(), "hook_event_name": "PostToolUseFailure", "tool_name": "Bash",
                          "tool_use_id": id, "tool_input": {"command": "pytest"}, "error": error, "is_interrupt": false});
-    told(&sandbox.hook("save", payload.to_string()))
+    printed_context(&sandbox.hook("save", payload.to_string()))
 }
 
 #[test]
@@ -101,12 +108,12 @@ fn a_prompt_a_file_and_a_failure_bring_their_memories_once() {
     assert!(text.contains("#1 decision") && !text.contains("#3"), "{text}");
     assert_eq!(before_edit(&sandbox, "f", "src/upload.rs"), None);
     assert_eq!(before_edit(&sandbox, "f", "src/other.rs"), None);
-    // Nothing is recorded before something has happened.
+    // A session without events leaves no record.
     assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM pending_queue WHERE session_id = 'f'"), 0);
 
     let (event, text) = failure(&sandbox, "e", "t1").unwrap();
     assert_eq!(event, "PostToolUseFailure");
-    assert!(text.contains("#2 bugfix"), "{text}");
+    assert!(text.contains("`pytest --utc` then succeeded"), "{text}");
     assert_eq!(failure(&sandbox, "e", "t2"), None);
     assert_eq!(
         sandbox.get::<i64>("SELECT count(*) FROM pending_queue WHERE session_id = 'e' AND failed = 1"),
@@ -114,24 +121,54 @@ fn a_prompt_a_file_and_a_failure_bring_their_memories_once() {
     );
     let logged = "SELECT group_concat(event_type || ' ' || (data ->> 'shown'), ', ') FROM event_log
                   WHERE event_type LIKE 'context_%' ORDER BY id";
-    assert_eq!(sandbox.get::<String>(logged), "context_prompt [1], context_file [1], context_failure [2]");
+    assert_eq!(sandbox.get::<String>(logged), "context_prompt [1], context_file [1], context_failure []");
 }
 
 #[test]
-fn what_the_start_has_shown_is_not_shown_again_until_a_compaction() {
+fn shown_memories_do_not_repeat_until_a_compaction() {
     let sandbox = with_memories();
     let _worker = Worker::start(&sandbox);
     let (_, text) = start(&sandbox, "s", "startup").unwrap();
-    assert!(text.contains("#1 decision") && text.contains("#2 bugfix"), "{text}");
-    sandbox.wait_for("noted", "SELECT count(*) > 0 FROM event_log WHERE event_type = 'context'");
+    assert!(text.contains("#1 decision"), "{text}");
+    assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM event_log WHERE event_type = 'context'"), 1);
+    // It gives no reason and has nothing in common with the last session: it earns no line at the start.
+    assert!(!text.contains("#2 bugfix"), "{text}");
     assert_eq!(before_edit(&sandbox, "s", "src/upload.rs"), None);
-    assert_eq!(failure(&sandbox, "s", "t1"), None);
+    // A repair is a command, which no start shows: it comes with the failure, and once.
+    assert!(failure(&sandbox, "s", "t1").unwrap().1.contains("`pytest --utc` then succeeded"));
+    assert_eq!(failure(&sandbox, "s", "t2"), None);
     // A session that was never told anything is told now.
     assert!(before_edit(&sandbox, "other", "src/upload.rs").is_some());
 }
 
 #[test]
-fn each_has_its_switch_and_so_has_each_project() {
+fn an_answer_that_no_hook_printed_was_not_shown() {
+    let sandbox = with_memories();
+    let worker = Worker::start(&sandbox);
+    let path = std::fs::canonicalize(sandbox.path()).unwrap();
+    let asked = "which+backoff+crate+did+we+take+for+the+loop";
+    let route = format!("/api/context/prompt?project_path={}&session_id=p&text={asked}", path.display());
+    // A hook that timed out: the answer is discarded.
+    assert!(worker.get(&route).body.contains("#1 decision"));
+    assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM event_log WHERE event_type = 'context_prompt'"), 0);
+    // It may still be printing.
+    assert!(!worker.get(&route).body.contains("#1 decision"));
+    std::thread::sleep(std::time::Duration::from_millis(2_200));
+    assert!(ask(&sandbox, "p", "which backoff crate did we take for the loop?").is_some());
+    assert_eq!(ask(&sandbox, "p", "which backoff crate did we take for the loop, and why?"), None);
+}
+
+#[test]
+fn a_resumed_session_gets_no_repeats() {
+    let sandbox = with_memories();
+    let _worker = Worker::start(&sandbox);
+    let (_, first) = start(&sandbox, "s", "startup").unwrap();
+    assert_eq!(start(&sandbox, "s", "resume"), None);
+    assert_eq!(start(&sandbox, "s", "compact").unwrap().1, first);
+}
+
+#[test]
+fn every_recall_moment_and_project_can_be_switched_off() {
     for setting in ["per_prompt = false\nper_file = false\non_failure = false", "enabled = false"] {
         let sandbox = with_memories();
         configure(&sandbox, setting);
@@ -157,7 +194,7 @@ fn each_has_its_switch_and_so_has_each_project() {
 }
 
 #[test]
-fn every_way_to_start_is_served_and_can_be_left_out() {
+fn every_session_source_gets_context_and_can_be_excluded() {
     let sandbox = with_memories();
     for source in ["startup", "resume", "clear", "compact", "fork", "a-new-way"] {
         assert!(start(&sandbox, source, source).is_some(), "{source}");
@@ -166,14 +203,14 @@ fn every_way_to_start_is_served_and_can_be_left_out() {
     for (source, is_served) in
         [("startup", true), ("resume", false), ("clear", true), ("compact", false), ("fork", false)]
     {
-        // Another session: the same start a moment later would be taken for another hook set's.
+        // Another session: the same start right afterwards would count as a second hook set's.
         let session = format!("{source} later");
         assert_eq!(start(&sandbox, &session, source).is_some(), is_served, "{source}");
     }
 }
 
 #[test]
-fn without_a_worker_nothing_is_said_later_and_nothing_is_waited_for() {
+fn without_a_worker_later_hooks_print_nothing_and_do_not_wait() {
     let sandbox = with_memories();
     assert_eq!(ask(&sandbox, "p", "which backoff crate did we take for the loop?"), None);
     assert_eq!(before_edit(&sandbox, "f", "src/upload.rs"), None);
@@ -181,7 +218,7 @@ fn without_a_worker_nothing_is_said_later_and_nothing_is_waited_for() {
 }
 
 #[test]
-fn files_that_were_changed_since_the_last_commit_bring_their_work_forward() {
+fn uncommitted_files_rank_their_memories_first() {
     let sandbox = with_memories();
     std::fs::create_dir(sandbox.path().join("src")).unwrap();
     std::fs::write(sandbox.path().join("src/main.rs"), "fn main() {}").unwrap();
@@ -190,7 +227,7 @@ fn files_that_were_changed_since_the_last_commit_bring_their_work_forward() {
     git(&sandbox, &["commit", "-q", "-m", "Begin"]);
     std::fs::write(sandbox.path().join("dates.py"), "new").unwrap();
     let _worker = Worker::start(&sandbox);
-    // Git may be late; then its answer serves the next session.
+    // Git may answer late; then its answer serves the next session.
     let mut sessions = 0;
     let mut is_first = || {
         sessions += 1;
@@ -204,14 +241,14 @@ fn files_that_were_changed_since_the_last_commit_bring_their_work_forward() {
 }
 
 #[test]
-fn the_command_line_shows_what_a_session_is_told() {
+fn the_context_command_prints_what_a_session_gets() {
     let sandbox = with_memories();
     let mem = |arguments: &[&str], directory: &Path| {
         let mut command: Command = sandbox.command(env!("CARGO_BIN_EXE_claude-mem"));
         command.arg("context").args(arguments).current_dir(directory);
         run(command, b"")
     };
-    // What others wrote is in the index once somebody has searched.
+    // Rows written by other processes are indexed at the next search.
     let mut search: Command = sandbox.command(env!("CARGO_BIN_EXE_claude-mem"));
     search.args(["search", "uploads"]);
     run(search, b"");
@@ -226,8 +263,8 @@ fn the_command_line_shows_what_a_session_is_told() {
         serde_json::from_str(&mem(&["--json", "--budget", "100"], sandbox.path()).stdout).unwrap();
     assert!(json["tokens"].as_u64().unwrap() <= 100 && json["layers"][0] == "session_index", "{json}");
     let elsewhere = tempfile::tempdir().unwrap();
-    assert_eq!(mem(&[], elsewhere.path()).stdout, "Nothing is known about this project yet.\n");
+    assert_eq!(mem(&[], elsewhere.path()).stdout, "No memories of this project yet.\n");
     assert_eq!(mem(&["--budget", "10"], sandbox.path()).code, Some(2));
-    // Looking is not telling: no session was given anything.
+    // The command only looks: it records nothing as shown.
     assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM event_log WHERE event_type = 'context'"), 0);
 }

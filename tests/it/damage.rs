@@ -1,4 +1,4 @@
-//! A damaged database: the service is up again without a person, with everything that could be had, and tells of it.
+//! A damaged database: the service recovers on its own, with everything that can be saved, and reports it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::sandbox::{Ran, Sandbox, run};
 use crate::service::{PATIENCE, Worker};
 
-/// So many sessions with a turn each, all of it made into memory, and the log written back into the file.
+/// A sandbox with this many sessions of one turn each, all of it processed, and the WAL checkpointed.
 pub fn remembered(sandbox: &Sandbox, sessions: usize) {
     let mut worker = Worker::start(sandbox);
     for number in 0..sessions {
@@ -24,6 +24,12 @@ pub fn turn(sandbox: &Sandbox, session: &str) {
     sandbox.prompt(session, &format!("Repair the greeting of {session}"));
     sandbox.edit(session, &format!("{session}-edit"));
     sandbox.end_turn(session);
+}
+
+/// Makes the next worker close a turn after a second of silence: damage can destroy the end marker of a turn, and then only
+/// silence closes it.
+fn close_turns_soon(sandbox: &Sandbox) {
+    sandbox.configure("[batch]\nmax_wait_s = 1\n");
 }
 
 pub fn count(sandbox: &Sandbox, table: &str) -> i64 {
@@ -46,10 +52,10 @@ pub fn mem(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
     run(command, b"")
 }
 
-/// Starts a worker and waits until it is well. Returns what it noted about the recovery.
+/// Starts a worker and waits until it is healthy. Returns its record of the recovery.
 pub fn recovered(sandbox: &Sandbox) -> (Worker, Value) {
     let worker = Worker::start(sandbox);
-    worker.wait_for_health("well", |health| health["status"] == "ok");
+    worker.wait_for_health("healthy", |health| health["status"] == "ok");
     let deadline = std::time::Instant::now() + PATIENCE;
     loop {
         let noted = sandbox.database().query_row(
@@ -58,7 +64,7 @@ pub fn recovered(sandbox: &Sandbox) -> (Worker, Value) {
             |row| row.get::<_, String>(0),
         );
         if let Ok(noted) = noted {
-            worker.wait_for_health("well", |health| health["status"] == "ok");
+            worker.wait_for_health("healthy", |health| health["status"] == "ok");
             return (worker, serde_json::from_str(&noted).unwrap());
         }
         assert!(std::time::Instant::now() < deadline, "no recovery\n{}", sandbox.logged());
@@ -71,11 +77,11 @@ pub fn is_whole(sandbox: &Sandbox) {
     assert!(!sandbox.data().join("recovering").exists());
 }
 
-/// The next session is told, once; the status tells for a week.
-fn is_told(sandbox: &Sandbox) {
+/// Checks that the next session reports the recovery once, and that `status` shows it.
+fn is_reported(sandbox: &Sandbox) {
     let start = json!({"session_id": "next", "cwd": sandbox.path(), "source": "startup"});
-    let said: Value = serde_json::from_str(&sandbox.hook("context", start.to_string()).stdout).unwrap();
-    let message = said["systemMessage"].as_str().unwrap();
+    let printed: Value = serde_json::from_str(&sandbox.hook("context", start.to_string()).stdout).unwrap();
+    let message = printed["systemMessage"].as_str().unwrap();
     assert!(message.contains("damaged and has been recovered"), "{message}");
     let status = mem(sandbox, &["status"]);
     assert!(status.stdout.contains("recovered just now"), "{}", status.stdout);
@@ -83,14 +89,14 @@ fn is_told(sandbox: &Sandbox) {
 }
 
 #[test]
-fn a_header_that_was_overwritten_loses_nothing() {
+fn an_overwritten_header_loses_nothing() {
     for bytes in [100, 4096] {
         let sandbox = Sandbox::new();
         remembered(&sandbox, 3);
         let before =
             (count(&sandbox, "observations"), count(&sandbox, "user_prompts"), count(&sandbox, "sessions"));
         overwrite(&database(&sandbox), 0, bytes);
-        // What comes meanwhile waits in the spool.
+        // Events that arrive meanwhile wait in the spool.
         turn(&sandbox, "late");
         assert_eq!(sandbox.spooled().len(), 3);
         let (_worker, report) = recovered(&sandbox);
@@ -101,19 +107,19 @@ fn a_header_that_was_overwritten_loses_nothing() {
         assert_eq!(report["salvaged"]["observations"], before.0, "{report:#}");
         assert!(PathBuf::from(report["damaged"].as_str().unwrap()).exists());
         is_whole(&sandbox);
-        is_told(&sandbox);
+        is_reported(&sandbox);
     }
 }
 
 #[test]
-fn pages_that_were_overwritten_are_filled_from_the_backup_and_the_rest_is_kept() {
+fn overwritten_pages_are_restored_from_the_backup() {
     let sandbox = Sandbox::new();
     remembered(&sandbox, 12);
     assert_eq!(mem(&sandbox, &["backup"]).code, Some(0));
     remembered_more(&sandbox);
     let before = (count(&sandbox, "observations"), count(&sandbox, "user_prompts"));
     let pages = fs::metadata(database(&sandbox)).unwrap().len() / 4096;
-    // The roots of the tables are in front; what is behind them goes.
+    // The roots of the tables come first; overwrite the pages after them.
     overwrite(&database(&sandbox), pages / 2 * 4096, ((pages - pages / 2) * 4096) as usize);
     let (_worker, report) = recovered(&sandbox);
     assert!(report["backup"].is_string(), "{report:#}");
@@ -123,8 +129,8 @@ fn pages_that_were_overwritten_are_filled_from_the_backup_and_the_rest_is_kept()
     let after = (count(&sandbox, "observations"), count(&sandbox, "user_prompts"));
     assert!(after.0 >= 12 && after.0 <= before.0 && after.1 >= 12, "{after:?} of {before:?}: {report:#}");
     is_whole(&sandbox);
-    is_told(&sandbox);
-    // Everything that is there is found.
+    is_reported(&sandbox);
+    // Search finds every remaining row.
     let found = mem(&sandbox, &["search", "greeting", "--json"]);
     assert_eq!(found.code, Some(0), "{found:?}");
 }
@@ -140,11 +146,11 @@ fn remembered_more(sandbox: &Sandbox) {
 }
 
 #[test]
-fn names_of_columns_that_are_no_text_are_damage_and_no_panic() {
+fn column_names_that_are_not_text_are_damage_and_no_panic() {
     let sandbox = Sandbox::new();
     remembered(&sandbox, 3);
     let before = count(&sandbox, "observations");
-    // One letter of a name in the schema is broken, as a bad disk would do it. No check of SQLite's sees that.
+    // Corrupt one letter of a name in the schema, as a bad disk would. No check of SQLite detects that.
     let mut bytes = fs::read(database(&sandbox)).unwrap();
     let name = b"raw_bytes       INTEGER";
     let places: Vec<usize> =
@@ -159,7 +165,7 @@ fn names_of_columns_that_are_no_text_are_damage_and_no_panic() {
 }
 
 #[test]
-fn a_file_that_was_truncated_gives_what_is_left_of_it() {
+fn a_truncated_file_keeps_its_readable_rows() {
     let sandbox = Sandbox::new();
     remembered(&sandbox, 12);
     assert_eq!(mem(&sandbox, &["backup"]).code, Some(0));
@@ -170,11 +176,11 @@ fn a_file_that_was_truncated_gives_what_is_left_of_it() {
     assert_eq!(count(&sandbox, "observations"), before, "{report:#}");
     assert!(report["salvaged"]["sessions"].as_u64().unwrap() > 0, "{report:#}");
     is_whole(&sandbox);
-    is_told(&sandbox);
+    is_reported(&sandbox);
 }
 
 #[test]
-fn a_file_that_was_emptied_is_restored_from_the_backup() {
+fn an_emptied_file_is_restored_from_the_backup() {
     let sandbox = Sandbox::new();
     remembered(&sandbox, 3);
     assert_eq!(mem(&sandbox, &["backup"]).code, Some(0));
@@ -189,7 +195,7 @@ fn a_file_that_was_emptied_is_restored_from_the_backup() {
     is_whole(&sandbox);
 }
 
-/// Three sessions in the file, six more in its log, and a worker that was killed. Returns the log.
+/// Three sessions in the file, six more in its WAL, and a killed worker. Returns the path of the WAL.
 fn with_a_log(sandbox: &Sandbox) -> PathBuf {
     remembered(sandbox, 3);
     let mut worker = Worker::start(sandbox);
@@ -204,31 +210,32 @@ fn with_a_log(sandbox: &Sandbox) -> PathBuf {
 }
 
 #[test]
-fn a_log_that_was_cut_costs_what_was_behind_the_cut_and_no_more_and_is_told() {
+fn a_cut_wal_loses_only_what_follows_the_cut_and_is_reported() {
     for has_index in [false, true] {
         let sandbox = Sandbox::new();
         let log = with_a_log(&sandbox);
         let file = OpenOptions::new().write(true).open(&log).unwrap();
         let frames = (file.metadata().unwrap().len() - 32) / 4120;
-        // In the middle of a page; or between two, where only the log's index knows of more.
+        // In the middle of a page; or between two, where only the WAL index shows that something is missing.
         file.set_len(32 + frames / 2 * 4120 + if has_index { 0 } else { 123 }).unwrap();
         if !has_index {
             fs::remove_file(sandbox.data().join("claude-mem.db-shm")).unwrap();
         }
+        close_turns_soon(&sandbox);
         let (_worker, report) = recovered(&sandbox);
-        assert!(report["reason"].as_str().unwrap().starts_with("its log was cut"), "{report:#}");
+        assert!(report["reason"].as_str().unwrap().starts_with("the WAL is truncated"), "{report:#}");
         let after = count(&sandbox, "user_prompts");
         assert!(after > 3 && after < 9, "{after}: {report:#}");
         assert_eq!(report["salvaged"]["user_prompts"], after, "{report:#}");
         is_whole(&sandbox);
         turn(&sandbox, "afterwards");
         sandbox.wait_until_settled();
-        is_told(&sandbox);
+        is_reported(&sandbox);
     }
 }
 
 #[test]
-fn a_log_that_was_cut_is_filled_from_a_backup_that_saw_more_of_it() {
+fn a_cut_wal_is_completed_from_a_newer_backup() {
     let sandbox = Sandbox::new();
     remembered(&sandbox, 3);
     let mut worker = Worker::start(&sandbox);
@@ -247,30 +254,32 @@ fn a_log_that_was_cut_is_filled_from_a_backup_that_saw_more_of_it() {
 }
 
 #[test]
-fn what_came_behind_a_broken_page_of_the_log_is_salvaged() {
+fn commits_after_a_broken_wal_page_are_salvaged() {
     let sandbox = Sandbox::new();
     let log = with_a_log(&sandbox);
     let frames = (fs::metadata(&log).unwrap().len() - 32) / 4120;
     overwrite(&log, 32 + frames / 4 * 4120 + 24, 4096);
     let (_worker, report) = recovered(&sandbox);
-    assert!(report["reason"].as_str().unwrap().contains("behind the break"), "{report:#}");
+    assert!(report["reason"].as_str().unwrap().contains("follow an invalid frame"), "{report:#}");
     let last = "SELECT count(*) FROM user_prompts WHERE session_id = 'in-the-log-5'";
     assert_eq!(sandbox.get::<i64>(last), 1, "{report:#}");
     let prompts = count(&sandbox, "user_prompts");
     assert!(prompts >= 8, "one page holds no more than that: {prompts} {report:#}");
     assert_eq!(report["salvaged"]["user_prompts"], prompts, "{report:#}");
     is_whole(&sandbox);
-    is_told(&sandbox);
+    is_reported(&sandbox);
 }
 
 #[test]
-fn a_worker_that_finds_damage_while_it_runs_recovers_too_and_nothing_that_was_recorded_is_lost() {
+fn damage_found_while_running_is_recovered_without_loss() {
     let sandbox = Sandbox::new();
     remembered(&sandbox, 3);
+    // A hook may reach the database while the one before it went to the spool: then the end of a turn comes first.
+    close_turns_soon(&sandbox);
     let mut worker = Worker::start(&sandbox);
-    worker.wait_for_health("well", |health| health["status"] == "ok");
+    worker.wait_for_health("healthy", |health| health["status"] == "ok");
     overwrite(&database(&sandbox), 0, 4096);
-    // Hooks that open it now find no database, and their nudge makes the worker look.
+    // Hooks now find an invalid database, and their nudge makes the worker check it.
     for number in 0..3 {
         turn(&sandbox, &format!("meanwhile-{number}"));
     }
@@ -291,11 +300,11 @@ fn a_worker_that_finds_damage_while_it_runs_recovers_too_and_nothing_that_was_re
 }
 
 #[test]
-fn a_recovery_that_was_killed_is_brought_to_its_end() {
+fn a_killed_recovery_is_completed_by_the_next_worker() {
     let sandbox = Sandbox::new();
     remembered(&sandbox, 3);
     let before = count(&sandbox, "observations");
-    // As it is when the process dies right after the damaged file was moved.
+    // The state after a kill right after the damaged file was moved.
     let aside = sandbox.data().join("damaged/claude-mem-1.db");
     fs::create_dir(sandbox.data().join("damaged")).unwrap();
     let begun = format!("{}\n{}", database(&sandbox).display(), aside.display());
@@ -311,7 +320,7 @@ fn a_recovery_that_was_killed_is_brought_to_its_end() {
 }
 
 #[test]
-fn what_was_forgotten_does_not_come_back_from_an_older_backup() {
+fn forgotten_memories_do_not_return_from_an_older_backup() {
     let sandbox = Sandbox::new();
     remembered(&sandbox, 3);
     assert_eq!(mem(&sandbox, &["backup"]).code, Some(0));
@@ -326,7 +335,7 @@ fn what_was_forgotten_does_not_come_back_from_an_older_backup() {
 }
 
 #[test]
-fn a_damaged_database_beside_another_programs_is_recovered_and_that_program_is_left_alone() {
+fn recovery_leaves_another_programs_database_alone() {
     let sandbox = Sandbox::new();
     fs::create_dir_all(sandbox.data()).unwrap();
     let theirs = sandbox.data().join("claude-mem.db");
@@ -357,7 +366,7 @@ fn a_damaged_database_beside_another_programs_is_recovered_and_that_program_is_l
     drop(database);
     overwrite(&ours, 0, 4096);
     let worker = Worker::start(&sandbox);
-    worker.wait_for_health("well", |health| health["status"] == "ok");
+    worker.wait_for_health("healthy", |health| health["status"] == "ok");
     wait_for("SELECT count(*) FROM event_log WHERE event_type = 'recovery'", 1);
     assert_eq!(count("SELECT count(*) FROM session_summaries"), 1);
     assert_eq!(fs::read(&theirs).unwrap(), before);

@@ -1,6 +1,5 @@
-//! Damage of any kind anywhere, by chance that can be repeated, to a database that is in use or not: the service is well again
-//! without a person, and has what the damaged file and the backup have together. `DAMAGE=200` tries more,
-//! `DAMAGE_FROM=7` begins with another seed.
+//! Random, repeatable damage anywhere in a database that is in use or not: the service recovers on its own, with everything
+//! that the damaged file and the backup have together. `DAMAGE=200` tries more seeds, `DAMAGE_FROM=7` starts with another one.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -18,7 +17,7 @@ fn noise(dice: &mut Dice, bytes: u64) -> Vec<u8> {
     (0..bytes).map(|_| dice.below(256) as u8).collect()
 }
 
-/// Breaks the file. Returns how.
+/// Damages the file. Returns a description.
 fn damage(file: &File, dice: &mut Dice) -> String {
     let bytes = file.metadata().unwrap().len();
     let at = dice.below(bytes);
@@ -66,14 +65,14 @@ fn damage(file: &File, dice: &mut Dice) -> String {
 fn survives(seed: u64) {
     let sandbox = Sandbox::new();
     remembered(&sandbox, SESSIONS as usize);
-    // What the file does not have any more this has; and that of the day is still to be made, which checks everything.
+    // The backup has everything that the file loses. The daily backup, which checks everything, is still to be made.
     fs::remove_dir_all(sandbox.data().join("backups")).ok();
     assert_eq!(mem(&sandbox, &["backup"]).code, Some(0));
     let mut dice = Dice::new(seed);
     let is_in_use = dice.once_in(2);
     let start = || {
         let worker = Worker::start(&sandbox);
-        worker.wait_for_health("well", |health| health["status"] == "ok");
+        worker.wait_for_health("healthy", |health| health["status"] == "ok");
         worker
     };
     let file = OpenOptions::new().read(true).write(true).open(database(&sandbox)).unwrap();
@@ -86,7 +85,8 @@ fn survives(seed: u64) {
     };
     drop(file);
     turn(&sandbox, "meanwhile");
-    let told = |what: &str| format!("seed {seed} ({how}, in use: {is_in_use}): {what}\n{}", sandbox.logged());
+    let describe =
+        |what: &str| format!("seed {seed} ({how}, in use: {is_in_use}): {what}\n{}", sandbox.logged());
     let is_checked = || {
         let mut backups = fs::read_dir(sandbox.data().join("backups")).unwrap();
         backups.any(|backup| {
@@ -94,7 +94,7 @@ fn survives(seed: u64) {
             name.starts_with("daily") && name.ends_with(".db")
         })
     };
-    // What was remembered of every session, whatever else there may be.
+    // Every session must have its memories; further rows do not matter.
     let all = "SELECT count(*) FROM sessions WHERE (id LIKE 'session-%' OR id = 'meanwhile')
                  AND id IN (SELECT session_id FROM user_prompts) AND id IN (SELECT session_id FROM observations)
                  AND id IN (SELECT session_id FROM session_summaries)";
@@ -105,22 +105,26 @@ fn survives(seed: u64) {
     let mut wait_until = |is_so: &dyn Fn() -> bool| {
         let deadline = Instant::now() + PATIENCE;
         while !is_so() {
-            assert_eq!(worker.ended(), None, "{}", told("the worker ended"));
-            assert!(Instant::now() < deadline, "{}", told(&format!("{} sessions are there", remembered())));
+            assert_eq!(worker.ended(), None, "{}", describe("the worker ended"));
+            assert!(
+                Instant::now() < deadline,
+                "{}",
+                describe(&format!("{} sessions are there", remembered()))
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     };
     wait_until(&is_checked);
-    // What came by the spool may have come behind the end of its turn: then it waits for the next.
+    // Events from the spool may arrive after the end of their turn: then they wait for the next one.
     sandbox.end_turn("meanwhile");
     wait_until(&|| remembered() == SESSIONS + 1);
-    worker.wait_for_health("well", |health| health["status"] == "ok");
-    assert!(sandbox.logged().matches("degraded: ").count() <= 2, "{}", told("it comes and goes"));
+    worker.wait_for_health("healthy", |health| health["status"] == "ok");
+    assert!(sandbox.logged().matches("degraded: ").count() <= 2, "{}", describe("it comes and goes"));
     is_whole(&sandbox);
 }
 
 #[test]
-fn whatever_breaks_the_service_is_well_again_and_has_what_file_and_backup_have() {
+fn recovery_restores_everything_in_file_and_backup() {
     let number = |name, usual| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
     let first = number("DAMAGE_FROM", 0);
     (first..first + number("DAMAGE", 6)).for_each(survives);

@@ -1,5 +1,5 @@
-//! Damage in a file whose pages are all well: indexes, rows and lists of tables that do not fit together. A quick look finds
-//! none of it.
+//! Damage in a file whose pages are all valid: indexes, rows and schema entries that contradict each other. A quick check
+//! finds none of it.
 
 use std::fs;
 
@@ -9,8 +9,7 @@ use crate::damage::{count, database, is_whole, mem, recovered, remembered};
 use crate::sandbox::Sandbox;
 use crate::service::{PATIENCE, Worker};
 
-/// Three sessions, and what does not belong into a database done to it. No backup of the day, which checks everything, is
-/// made yet.
+/// Three sessions in a database that this SQL corrupts. The daily backup, which checks everything, is not made yet.
 fn broken_by(sql: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     remembered(&sandbox, 3);
@@ -30,26 +29,26 @@ fn break_by(sandbox: &Sandbox, sql: &str) {
 }
 
 #[test]
-fn an_index_that_lacks_rows_of_its_table_is_damage_and_the_table_is_kept() {
-    // Emptied as if nothing belonged into it, and then told the truth again.
-    let tell = |from: &str, to: &str| {
+fn an_index_that_lacks_rows_is_damage_and_its_table_is_kept() {
+    // Empty the index by declaring it partial, then restore its definition.
+    let redefine = |from: &str, to: &str| {
         format!("UPDATE sqlite_schema SET sql = replace(sql, '{from}', '{to}') WHERE name = 'queue_finished'")
     };
-    let (truth, lie) = ("finished_at IS NOT NULL", "id < 0");
-    let sandbox = broken_by(&tell(truth, lie));
+    let (original, partial) = ("finished_at IS NOT NULL", "id < 0");
+    let sandbox = broken_by(&redefine(original, partial));
     let before = count(&sandbox, "pending_queue");
     break_by(&sandbox, "REINDEX queue_finished");
-    break_by(&sandbox, &tell(lie, truth));
+    break_by(&sandbox, &redefine(partial, original));
     assert_eq!(sandbox.get::<String>("PRAGMA quick_check"), "ok");
     let (worker, report) = recovered(&sandbox);
     assert!(report["reason"].as_str().unwrap().contains("queue_finished"), "{report:#}");
     assert_eq!(count(&sandbox, "pending_queue"), before, "{report:#}");
-    worker.wait_for_health("well", |health| health["status"] == "ok");
+    worker.wait_for_health("healthy", |health| health["status"] == "ok");
     is_whole(&sandbox);
 }
 
 #[test]
-fn rows_that_contradict_the_schema_are_damage_and_no_session_is_made_of_them() {
+fn rows_that_violate_the_schema_are_damage_and_are_dropped() {
     let sandbox = broken_by(
         "UPDATE pending_queue SET status = 'processing', claimed_at = 5 WHERE id = 1;
          INSERT INTO pending_queue (event_key, session_id, kind, status, created_at)
@@ -64,7 +63,7 @@ fn rows_that_contradict_the_schema_are_damage_and_no_session_is_made_of_them() {
 }
 
 #[test]
-fn a_table_that_the_list_of_tables_lacks_is_found_where_it_lies() {
+fn a_table_missing_from_the_schema_is_found_by_its_pages() {
     let sandbox =
         broken_by("DELETE FROM sqlite_schema WHERE tbl_name IN ('observations', 'session_summaries')");
     let (_worker, report) = recovered(&sandbox);
@@ -75,7 +74,7 @@ fn a_table_that_the_list_of_tables_lacks_is_found_where_it_lies() {
 }
 
 #[test]
-fn a_search_index_of_no_known_format_is_damage() {
+fn a_search_index_of_an_unknown_format_is_damage() {
     let sandbox = broken_by("UPDATE search_index_config SET v = 0 WHERE k = 'version'");
     let (_worker, report) = recovered(&sandbox);
     assert!(report["reason"].as_str().unwrap().contains("fts5"), "{report:#}");
@@ -84,7 +83,7 @@ fn a_search_index_of_no_known_format_is_damage() {
 }
 
 #[test]
-fn a_broken_search_index_is_made_anew_and_the_tables_are_left_alone() {
+fn a_broken_search_index_is_rebuilt_and_the_tables_are_kept() {
     let sandbox = broken_by("DELETE FROM search_index_data WHERE id > 10");
     let worker = Worker::start(&sandbox);
     let has_backup =
@@ -94,10 +93,15 @@ fn a_broken_search_index_is_made_anew_and_the_tables_are_left_alone() {
         assert!(std::time::Instant::now() < deadline, "{}", sandbox.logged());
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    worker.wait_for_health("well", |health| health["status"] == "ok");
-    assert!(sandbox.logged().contains("the search index is made anew"), "{}", sandbox.logged());
+    worker.wait_for_health("healthy", |health| health["status"] == "ok");
+    assert!(sandbox.logged().contains("rebuilding the search index"), "{}", sandbox.logged());
     assert_eq!(count(&sandbox, "event_log WHERE event_type = 'recovery'"), 0, "{}", sandbox.logged());
     let found = mem(&sandbox, &["search", "greeting"]);
-    assert!((0..3).all(|number| found.stdout.contains(&format!("session-{number}"))), "{found:?}");
+    // The note of the last session stands for its prompt, and for the notes that are like it.
+    assert!(
+        found.stdout.contains("Corrected the greeting") && found.stdout.contains("2 more like it"),
+        "{found:?}"
+    );
+    assert!((0..2).all(|number| found.stdout.contains(&format!("session-{number}"))), "{found:?}");
     is_whole(&sandbox);
 }

@@ -1,4 +1,4 @@
-//! Chance that repeats itself from one run to the next, so that a failure can be looked at again.
+//! A seeded random generator, so that a failure can be reproduced.
 
 pub struct Dice(u64);
 
@@ -12,7 +12,7 @@ impl Dice {
         (self.0 >> 33) % limit
     }
 
-    /// True once in so many times.
+    /// True once in `times` on average.
     #[allow(dead_code, reason = "not every test binary needs it")]
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0

@@ -1,4 +1,4 @@
-//! What `doctor` finds: each test breaks one thing, and wants it named with a reason and a way to repair it.
+//! The findings of `doctor`: each test breaks one thing, and expects it to be named with a reason and a fix.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use crate::endpoint::{Endpoint, Reply};
 use crate::install::Installed;
 use crate::sandbox::{run, tool_payload};
 
-/// One check of a doctor that was run.
+/// Runs `doctor` and returns one of its checks.
 fn check(home: &Installed, arguments: &[&str], variables: &[(&str, &str)], name: &str) -> Value {
     let mut command =
         home.command(env!("CARGO_BIN_EXE_claude-mem"), &[&["doctor", "--json"], arguments].concat());
@@ -64,7 +64,7 @@ fn a_damaged_database_is_named() {
 }
 
 #[test]
-fn a_session_that_went_by_without_a_hook_is_noticed() {
+fn a_session_without_hooks_is_noticed() {
     let home = Installed::new();
     home.mem(&["install", "--no-service"]);
     assert_eq!(check(&home, &[], &[], "last hook")["state"], "good");
@@ -79,7 +79,7 @@ fn a_session_that_went_by_without_a_hook_is_noticed() {
 }
 
 #[test]
-fn hooks_that_are_switched_off_or_lead_nowhere_are_named() {
+fn disabled_and_dangling_hooks_are_named() {
     let home = Installed::new();
     let bin = home.path("bin");
     home.mem(&["install", "--no-service", "--bin-dir", bin.to_str().unwrap()]);
@@ -88,11 +88,11 @@ fn hooks_that_are_switched_off_or_lead_nowhere_are_named() {
     is_bad(&check(&home, &[], &[], "hooks"), "disableAllHooks");
     fs::write(home.settings(), wired).unwrap();
     fs::remove_file(bin.join("claude-mem-hook")).unwrap();
-    is_bad(&check(&home, &[], &[], "hooks"), "leads to no program");
+    is_bad(&check(&home, &[], &[], "hooks"), "does not run an executable");
 }
 
 #[test]
-fn online_tells_a_good_key_from_a_bad_one_and_nothing_is_asked_without_it() {
+fn only_online_checks_the_key_and_detects_a_bad_one() {
     let home = Installed::new();
     home.mem(&["install", "--no-service"]);
     let good = Reply::anthropic(&json!([{"type": "text", "text": "yes"}]), "max_tokens");
@@ -100,7 +100,7 @@ fn online_tells_a_good_key_from_a_bad_one_and_nothing_is_asked_without_it() {
     for (reply, state) in [(good, "good"), (bad, "bad")] {
         let endpoint = Endpoint::always(reply);
         let url = endpoint.url();
-        // No worker, which would ask for the doctor's own event.
+        // No worker, because it would call the model for the doctor's own event.
         let variables = [
             ("ANTHROPIC_API_KEY", "sk-ant-test-key"),
             ("ANTHROPIC_BASE_URL", url),
@@ -117,7 +117,7 @@ fn online_tells_a_good_key_from_a_bad_one_and_nothing_is_asked_without_it() {
 }
 
 #[test]
-fn the_round_trip_asks_no_model_that_costs_something() {
+fn the_round_trip_calls_no_paid_model() {
     let home = Installed::new();
     let endpoint = Endpoint::always(Reply::error(400, "invalid_request_error", "no"));
     let variables = [
@@ -130,14 +130,14 @@ fn the_round_trip_asks_no_model_that_costs_something() {
     assert_eq!(run(start, b"").code, Some(0));
     let walked = check(&home, &[], &variables, "round trip");
     assert_eq!(walked["state"], "good", "{walked:#}");
-    assert!(walked["found"].as_str().unwrap().contains("with --online a model"), "{walked:#}");
+    assert!(walked["found"].as_str().unwrap().contains("--online also tests the model"), "{walked:#}");
     assert_eq!(endpoint.asked().len(), 0);
     let whole = check(&home, &["--online"], &variables, "round trip");
     is_bad(&whole, "400");
 }
 
 #[test]
-fn linger_and_disk_are_looked_at() {
+fn linger_and_disk_are_checked() {
     let home = Installed::new();
     home.mem(&["install", "--no-service"]);
     assert_eq!(check(&home, &[], &[], "linger")["state"], "good");

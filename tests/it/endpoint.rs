@@ -1,7 +1,7 @@
 //! A model's HTTP endpoint: the one fake in these tests, and a real server.
 //!
-//! It speaks HTTP/1.1 on a port of 127.0.0.1, records what it is asked, and answers by script, faults of all kinds
-//! included. Every reply may repeat the caller's key (`{key}` in a body), as careless servers do.
+//! It speaks HTTP/1.1 on a port of 127.0.0.1, records requests, and answers by script, with faults of all kinds. Every reply
+//! may repeat the caller's key (`{key}` in a body), as careless servers do.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What was asked.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub path: String,
@@ -31,14 +31,14 @@ impl Asked {
     }
 }
 
-/// What is answered.
+/// A scripted reply.
 #[derive(Debug, Clone)]
 pub enum Reply {
     /// A status, headers, and a body.
     Http { status: u16, headers: Vec<(String, String)>, body: String },
-    /// The beginning of a good answer, then a reset.
+    /// The first part of a good answer, then a reset.
     ResetMidBody,
-    /// The beginning of a good answer, then the end of the connection.
+    /// The first part of a good answer, then the end of the connection.
     EndMidBody,
     /// Nothing, for as long as the caller waits.
     Hang,
@@ -63,7 +63,7 @@ impl Reply {
         Self::json(status, &json!({ "type": "error", "error": { "type": kind, "message": message } }))
     }
 
-    /// The same with a header more.
+    /// The same with an additional header.
     pub fn with_header(self, name: &str, value: &str) -> Self {
         match self {
             Self::Http { status, mut headers, body } => {
@@ -136,12 +136,12 @@ impl Endpoint {
         endpoint
     }
 
-    /// A server that always answers the same.
+    /// A server with one constant answer.
     pub fn always(reply: Reply) -> Self {
         Self::start(move |_| reply.clone())
     }
 
-    /// Where nobody listens.
+    /// An address on which nothing listens.
     pub fn refused() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}", listener.local_addr().unwrap())
@@ -157,19 +157,21 @@ impl Endpoint {
         *self.script.lock().unwrap() = Arc::new(script);
     }
 
-    /// Forgets what was asked.
+    /// Clears the recorded requests.
     #[allow(dead_code, reason = "for those who ask for hours")]
     pub fn forget_asked(&self) {
         self.asked.lock().unwrap().clear();
     }
 
-    /// Everything that was asked so far.
+    /// All requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 }
 
 fn serve(stream: TcpStream, script: &Mutex<Arc<Script>>, all: &Mutex<Vec<Asked>>) {
+    // Head and body are two writes: without this the second waits 40 ms for the other side's acknowledgement.
+    let _ = stream.set_nodelay(true);
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     while let Some(asked) = read_request(&mut reader) {
         let script = Arc::clone(&script.lock().unwrap());
@@ -199,7 +201,7 @@ fn read_request(reader: &mut impl BufRead) -> Option<Asked> {
     Some(Asked { path, headers, body: serde_json::from_slice(&body).unwrap_or(Value::Null) })
 }
 
-/// Answers; none means that the connection is of no further use.
+/// Sends the reply; `None` if the connection cannot be used again.
 fn answer(mut stream: &TcpStream, reply: Reply, key: &str) -> Option<()> {
     let half = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 4000\r\n\r\n{\"content\":[{\"type\":";
     match reply {

@@ -1,29 +1,22 @@
-//! What a model's endpoint can do: a good answer, and everything that goes wrong.
+//! Answers of a model's endpoint: a good one, and every kind of fault.
 
 use serde_json::json;
 
 use crate::endpoint::{Asked, Reply};
 
-/// A good answer to whatever is asked.
+/// A good answer to the one question that there is.
 pub fn good(asked: &Asked) -> Reply {
-    if asks_for_summary(asked) {
-        return Reply::tool_call(
-            &json!({"summary": "It works now.", "request": "Make it work", "completed": "Made it work"}),
-        );
-    }
+    assert_eq!(asked.body["tools"][0]["name"], "store_turn");
     let observation =
         json!({"type": "bugfix", "title": "Make it work", "summary": "It did not.", "concepts": ["work"]});
-    Reply::tool_call(&json!({"observations": [observation]}))
-}
-
-pub fn asks_for_summary(asked: &Asked) -> bool {
-    asked.body["tools"][0]["name"] == "store_summary"
+    let summary = json!({"request": "Make it work", "completed": "Made it work"});
+    Reply::tool_call(&json!({"observations": [observation], "summary": summary}))
 }
 
 /// A fault of the endpoint, and whose fault it is.
 pub struct Fault {
     pub name: &'static str,
-    /// None: nobody listens there.
+    /// `None`: nothing listens there.
     pub reply: Option<Reply>,
     pub is_item: bool,
 }

@@ -1,4 +1,4 @@
-//! What edits do to functions, from the real client's payloads to the table.
+//! The effect of edits on functions, from the real client's payloads to the table.
 
 use std::sync::{Mutex, mpsc};
 
@@ -39,7 +39,7 @@ fn map(sandbox: &Sandbox) -> Vec<String> {
 }
 
 #[test]
-fn every_edit_of_the_real_client_is_in_the_map_with_its_observation() {
+fn every_real_edit_is_in_the_map_with_its_observation() {
     let sandbox = Sandbox::new();
     let _worker = Worker::start(&sandbox);
     for name in ["Edit", "Write-create", "Write-update"] {
@@ -58,7 +58,7 @@ fn every_edit_of_the_real_client_is_in_the_map_with_its_observation() {
 }
 
 #[test]
-fn a_session_s_edits_add_up_over_its_turns_and_other_sessions_have_their_own() {
+fn edits_accumulate_per_session() {
     let sandbox = Sandbox::new();
     let _worker = Worker::start(&sandbox);
     let first = "fn kept() { a(); }\nfn gone() { b(); }\nfn old_name(x: u8) { c(x); }\n";
@@ -85,7 +85,7 @@ fn a_session_s_edits_add_up_over_its_turns_and_other_sessions_have_their_own() {
 }
 
 #[test]
-fn what_does_not_parse_is_too_large_or_of_another_language_leaves_the_rest_alone() {
+fn files_that_cannot_be_parsed_do_not_affect_others() {
     let sandbox = Sandbox::new();
     let _worker = Worker::start(&sandbox);
     write(&sandbox, "s", "1", "notes.md", None, "# fn not_code() {}\n");
@@ -114,7 +114,7 @@ fn what_does_not_parse_is_too_large_or_of_another_language_leaves_the_rest_alone
 }
 
 #[test]
-fn neither_a_private_passage_nor_a_secret_is_in_a_signature() {
+fn signatures_contain_no_private_text_and_no_secrets() {
     let sandbox = Sandbox::new();
     let _worker = Worker::start(&sandbox);
     let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
@@ -130,7 +130,7 @@ fn neither_a_private_passage_nor_a_secret_is_in_a_signature() {
 }
 
 #[test]
-fn nothing_is_in_the_map_before_the_model_s_answer_is_stored_with_it() {
+fn the_map_is_stored_together_with_the_models_answer() {
     let sandbox = Sandbox::new();
     let (release, released) = mpsc::channel::<()>();
     let (asked, was_asked) = mpsc::channel::<()>();

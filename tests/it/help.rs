@@ -1,4 +1,4 @@
-//! What every command says of itself.
+//! The help text of every command.
 
 use crate::sandbox::{Sandbox, run};
 
@@ -24,7 +24,7 @@ pub fn listed(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_command_explains_itself_with_an_example() {
+fn every_command_has_help_with_an_example() {
     let top = help(&[]);
     insta::assert_snapshot!("help", top);
     let commands = listed(&top);

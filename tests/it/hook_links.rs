@@ -1,5 +1,5 @@
-//! What the hook may link. Each crate here costs time in every hook of every session: add one only for a reason that
-//! stands in ARCHITECTURE.md.
+//! The crates that the hook may link. Each one costs time in every hook of every session: add one only for a reason that
+//! docs/decisions/013-hook.md gives.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 const MAY_LINK: [&str; 33] = [
     // ours
     "claude-mem",
-    // SQLite, and what its bindings are made of
+    // SQLite and its bindings
     "rusqlite",
     "libsqlite3-sys",
     "bitflags",
@@ -46,7 +46,7 @@ const MAY_LINK: [&str; 33] = [
 ];
 
 #[test]
-fn the_hook_links_only_what_is_written_down() {
+fn the_hook_links_only_the_listed_crates() {
     let output = Command::new(env!("CARGO"))
         .args([
             "tree",

@@ -1,13 +1,14 @@
-//! Every real payload, each to its verb.
+//! Every real payload, sent to its verb.
 
 use std::fs;
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::sandbox::{Sandbox, fixture, tool_payload};
+use crate::sandbox::{Sandbox, fixture, run, tool_payload};
+use crate::service::Worker;
 
-/// The events that are wired, and to which verb.
+/// The wired events and their verbs.
 const WIRING: [(&str, &str); 8] = [
     ("SessionStart", "context"),
     ("UserPromptSubmit", "new"),
@@ -32,10 +33,101 @@ fn payloads(event: &str) -> Vec<(PathBuf, String)> {
 }
 
 #[test]
-fn every_real_payload_is_stored_as_its_verb_says() {
+fn repeated_prompts_count_twice_and_double_hooks_once() {
+    let sandbox = Sandbox::new();
+    let say = || {
+        let payload = serde_json::json!({"session_id": "s", "cwd": sandbox.path(), "prompt": "continue", "prompt_id": "p1"});
+        sandbox.hook("new", payload.to_string()).assert_unnoticed();
+    };
+    say();
+    say();
+    let count = "SELECT count(*) FROM user_prompts";
+    assert_eq!(sandbox.get::<i64>(count), 1);
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    say();
+    say();
+    assert_eq!(sandbox.get::<i64>(count), 2);
+}
+
+#[test]
+fn a_client_without_prompts_leaves_no_session() {
+    let sandbox = Sandbox::new();
+    let hook = |verb: &str, session: &str, source: &str| {
+        let payload = serde_json::json!({"session_id": session, "cwd": sandbox.path(), "source": source, "reason": "other"});
+        sandbox.hook(verb, payload.to_string()).assert_unnoticed();
+    };
+    // Like `claude mcp list`.
+    hook("end", "only-an-end", "");
+    assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM sessions"), 0);
+    assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM pending_queue"), 0);
+    // A session that was opened and closed, two hours ago.
+    hook("context", "looked", "startup");
+    hook("end", "looked", "startup");
+    sandbox.prompt("worked", "Repair the greeting");
+    hook("end", "worked", "startup");
+    let ago = "UPDATE sessions SET started_at = started_at - 7200000, last_activity_at = last_activity_at - 7200000";
+    sandbox.database().execute(ago, []).unwrap();
+    let worker = Worker::start(&sandbox);
+    // A worker checks again at its start, once the queue is settled.
+    sandbox.wait_until_settled();
+    let gone = || {
+        sandbox.get::<String>("SELECT group_concat(id || ' ' || status) FROM sessions") == "worked completed"
+    };
+    let mut worker = Some(worker);
+    for _ in 0..5 {
+        drop(worker.take());
+        if gone() {
+            return;
+        }
+        worker = Some(Worker::start(&sandbox));
+        worker.as_ref().unwrap().wait_for_health("healthy", |health| health["status"] == "ok");
+    }
+    panic!("{}", sandbox.get::<String>("SELECT group_concat(id || ' ' || status) FROM sessions"));
+}
+
+#[test]
+fn a_network_file_system_is_refused_with_a_notice_per_session() {
+    let sandbox = Sandbox::new();
+    let hook = |verb: &str, file_system: &str| {
+        let mut command = sandbox.hook_command(verb);
+        command.env("CLAUDE_MEM_FILE_SYSTEM", file_system);
+        let payload = tool_payload("s", "t", sandbox.path(), &Value::Null);
+        run(command, payload.as_bytes())
+    };
+    for (magic, name) in [("0x6969", "nfs"), ("0xff534d42", "cifs"), ("0xfe534d42", "smb2")] {
+        let started = hook("context", magic);
+        started.assert_unnoticed();
+        let printed: Value = serde_json::from_str(&started.stdout).unwrap();
+        let message = printed["systemMessage"].as_str().unwrap();
+        assert!(message.contains(&format!("network file system ({name})")), "{message}");
+        assert!(message.contains("set CLAUDE_MEM_HOME"), "{message}");
+        assert_eq!(hook("save", magic).assert_unnoticed().stdout, "");
+        for arguments in [["worker", ""], ["backup", ""], ["install", "--no-hooks"]] {
+            let mut command = sandbox.command(crate::sandbox::program("claude-mem"));
+            command
+                .args(arguments.iter().filter(|word| !word.is_empty()))
+                .env("CLAUDE_MEM_FILE_SYSTEM", magic);
+            let ran = run(command, b"");
+            let output = format!("{}{}", ran.stdout, ran.stderr);
+            assert!(ran.code == Some(1) && output.contains("network file system"), "{arguments:?}: {ran:?}");
+        }
+    }
+    assert!(!sandbox.data().exists(), "nothing was made there");
+    hook("save", "0xef53").assert_unnoticed();
+    assert_eq!(sandbox.rows("raw"), 1);
+}
+
+#[test]
+fn every_real_payload_is_stored_by_its_verb() {
     for (event, verb) in WIRING {
         for (path, payload) in payloads(event) {
             let sandbox = Sandbox::new();
+            if verb == "end" {
+                // The end of an unknown session stores nothing.
+                sandbox.hook(verb, &payload).assert_unnoticed();
+                assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM sessions"), 0, "{path:?}");
+                sandbox.hook("context", &payload).assert_unnoticed();
+            }
             sandbox.hook(verb, &payload).assert_unnoticed();
             let sent: Value = serde_json::from_str(&payload).unwrap();
             if SKIPPED.contains(&sent["tool_name"].as_str().unwrap_or_default()) {
@@ -74,7 +166,7 @@ fn check_rows(sandbox: &Sandbox, verb: &str, sent: &Value, path: &str) {
     }
 }
 
-/// Tools that are not recorded unless the user says otherwise.
+/// Tools that are not recorded by default.
 const SKIPPED: [&str; 3] = ["TodoWrite", "Skill", "ToolSearch"];
 
 fn check_tool(sandbox: &Sandbox, rows: i64, sent: &Value, path: &str) {
@@ -119,7 +211,7 @@ fn a_large_payload_loses_its_middle_and_keeps_its_size() {
 }
 
 #[test]
-fn a_session_ends_and_comes_back_and_a_late_tool_does_not_revive_it() {
+fn a_session_can_resume_but_a_late_tool_does_not_revive_it() {
     let sandbox = Sandbox::new();
     let send = |verb, own: &str| {
         let cwd = sandbox.path().display();
@@ -139,12 +231,12 @@ fn a_hook_started_by_the_worker_itself_does_nothing() {
     let mut command = sandbox.hook_command("save");
     command.env("CLAUDE_MEM_INTERNAL", "1");
     let payload = tool_payload("s", "t", sandbox.path(), &Value::Null);
-    crate::sandbox::run(command, payload.as_bytes()).assert_unnoticed();
+    run(command, payload.as_bytes()).assert_unnoticed();
     assert!(!sandbox.data().exists());
 }
 
 #[test]
-fn what_the_user_excludes_is_never_written() {
+fn excluded_projects_and_tools_are_never_written() {
     let sandbox = Sandbox::new();
     let secret = sandbox.path().join("clients/acme");
     let off = sandbox.path().join("off");
@@ -168,7 +260,7 @@ fn what_the_user_excludes_is_never_written() {
 }
 
 #[test]
-fn a_session_that_was_started_in_an_excluded_project_stays_excluded() {
+fn a_session_started_in_an_excluded_project_stays_excluded() {
     let sandbox = Sandbox::new();
     let off = sandbox.path().join("off");
     fs::create_dir_all(&off).unwrap();
@@ -176,12 +268,12 @@ fn a_session_that_was_started_in_an_excluded_project_stays_excluded() {
     let mut command = sandbox.hook_command("save");
     command.env("CLAUDE_PROJECT_DIR", &off);
     let payload = tool_payload("s", "t", sandbox.path(), &Value::Null);
-    crate::sandbox::run(command, payload.as_bytes()).assert_unnoticed();
+    run(command, payload.as_bytes()).assert_unnoticed();
     assert!(!sandbox.data().exists());
 }
 
 #[test]
-fn a_later_session_is_told_about_the_earlier_ones() {
+fn a_later_session_gets_the_earlier_ones_as_context() {
     let sandbox = Sandbox::new();
     let cwd = sandbox.path().display().to_string();
     let start = |session: &str| {
@@ -190,15 +282,17 @@ fn a_later_session_is_told_about_the_earlier_ones() {
     assert_eq!(start("one").assert_unnoticed().stdout, "", "an empty memory has nothing to say");
     let prompt = r#""prompt":"Please make the\nparser   faster","prompt_id":"p1""#;
     sandbox.hook("new", format!(r#"{{"session_id":"one","cwd":"{cwd}",{prompt}}}"#)).assert_unnoticed();
+    assert_eq!(start("early").assert_unnoticed().stdout, "", "a raw prompt is not shown");
+    sandbox.database().execute("UPDATE user_prompts SET is_raw = 0", []).unwrap();
     let printed: Value = serde_json::from_str(&start("two").assert_unnoticed().stdout).unwrap();
     assert_eq!(printed["hookSpecificOutput"]["hookEventName"], "SessionStart");
     let context = printed["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
-    assert!(context.contains("- just now: Please make the parser faster\n"), "{context}");
-    assert_eq!(start("one").assert_unnoticed().stdout, "", "a session is not told about itself");
+    assert!(context.contains("- within the hour: Please make the parser faster\n"), "{context}");
+    assert_eq!(start("one").assert_unnoticed().stdout, "", "a session does not get its own context");
 }
 
 #[test]
-fn the_files_are_the_users_alone() {
+fn only_the_user_can_read_the_files() {
     use std::os::unix::fs::PermissionsExt;
     let sandbox = Sandbox::new();
     let keep_open = {

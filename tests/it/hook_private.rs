@@ -1,11 +1,15 @@
-//! What is marked private is in no file of the data directory: not in the tables, not in the log, not in the spool.
+//! Text marked private is in no file of the data directory: neither in the tables nor in the WAL nor in the spool.
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use crate::sandbox::Sandbox;
+use serde_json::Value;
 
-/// Every private word below holds this.
+use crate::sandbox::{Sandbox, run};
+use crate::service::{PATIENCE, Worker};
+
+/// Every private text below contains this mark.
 const MARK: &[u8] = b"zq7secret";
 
 fn payloads(cwd: &Path) -> Vec<(&'static str, String)> {
@@ -45,6 +49,10 @@ fn payloads(cwd: &Path) -> Vec<(&'static str, String)> {
     ]
 }
 
+fn holds_mark(bytes: &[u8]) -> bool {
+    bytes.windows(MARK.len()).any(|window| window == MARK)
+}
+
 fn assert_nowhere(folder: &Path) {
     let mut seen = 0;
     for entry in fs::read_dir(folder).unwrap() {
@@ -55,7 +63,7 @@ fn assert_nowhere(folder: &Path) {
         }
         seen += 1;
         let bytes = fs::read(&path).unwrap();
-        assert!(!bytes.windows(MARK.len()).any(|window| window == MARK), "found in {path:?}");
+        assert!(!holds_mark(&bytes), "found in {path:?}");
     }
     assert!(seen > 0 || folder.ends_with("spool"), "nothing was written to {folder:?}");
 }
@@ -81,5 +89,43 @@ fn nothing_private_reaches_the_spool() {
         sandbox.hook(verb, payload).assert_unnoticed();
     }
     assert_eq!(sandbox.spooled().len(), payloads.len());
+    assert_nowhere(sandbox.data());
+}
+
+#[test]
+fn a_raw_prompt_stays_hidden_until_its_secret_is_redacted() {
+    let sandbox = Sandbox::new();
+    // One is long enough for overflow pages.
+    for filler in ["", &" Look at all of the regions, one after the other.".repeat(400)] {
+        let prompt = format!("Deploy the farewell with ghp_zq7secretzq7secretzq7secretzq7secretAB.{filler}");
+        sandbox.prompt("s", &prompt);
+    }
+    let shown = || {
+        let commands: [&[&str]; 4] =
+            [&["export"], &["context"], &["search", "farewell", "--json"], &["timeline", "P1"]];
+        commands.map(|arguments| {
+            let mut command = sandbox.command(env!("CARGO_BIN_EXE_claude-mem"));
+            command.args(arguments);
+            let ran = run(command, b"");
+            assert!(!ran.stdout.contains("zq7secret"), "{arguments:?}: {}", ran.stdout);
+            ran.stdout
+        })
+    };
+    assert!(shown()[0].contains("Deploy the farewell with"), "an export redacts what no worker has seen");
+    let mut worker = Worker::start(&sandbox);
+    sandbox.edit("s", "farewell");
+    sandbox.end_turn("s");
+    sandbox.wait_until_settled();
+    for (shown, what) in shown().iter().zip(["export", "context", "search", "timeline"]) {
+        assert!(shown.contains("farewell"), "{what}: the rest of the prompt is there: {shown}");
+    }
+    // Readers may delay the checkpoint of the WAL.
+    let deadline = Instant::now() + PATIENCE;
+    while fs::read(sandbox.data().join("claude-mem.db-wal")).is_ok_and(|log| holds_mark(&log)) {
+        worker.post("/api/nudge", &Value::Null);
+        assert!(Instant::now() < deadline, "the log is never emptied");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    worker.stop();
     assert_nowhere(sandbox.data());
 }

@@ -36,7 +36,7 @@ fn events_wired_twice_from_many_processes_are_stored_once_each() {
     assert_eq!(sandbox.get::<i64>(gaps), 0, "prompt numbers are dense");
 }
 
-/// Every fifth is a prompt; four processes share a session.
+/// An event: every fifth is a prompt, and four processes share a session.
 fn event(sandbox: &Sandbox, process: usize, number: usize) -> (&'static str, String) {
     let session = format!("session-{}", process / 4);
     if number.is_multiple_of(5) {
@@ -49,7 +49,8 @@ fn event(sandbox: &Sandbox, process: usize, number: usize) -> (&'static str, Str
     ("save", tool_payload(&session, &format!("t-{process}-{number}"), sandbox.path(), &Value::Null))
 }
 
-/// On a slow machine the lock may be held beyond a hook's patience: then the event waits here, perhaps beside its row.
+/// Keys in the spool. On a slow machine the lock may be held longer than hooks wait: then the event is spooled, perhaps in
+/// addition to its row.
 fn unique_keys_in_spool(sandbox: &Sandbox) -> i64 {
     let keys: std::collections::BTreeSet<String> = sandbox
         .spooled()
@@ -63,7 +64,7 @@ fn unique_keys_in_spool(sandbox: &Sandbox) -> i64 {
 }
 
 #[test]
-fn hooks_that_meet_an_empty_directory_at_the_same_instant_all_succeed() {
+fn concurrent_first_hooks_in_an_empty_directory_succeed() {
     for _ in 0..5 {
         let sandbox = Sandbox::new();
         let barrier = Barrier::new(6);
@@ -84,13 +85,13 @@ fn hooks_that_meet_an_empty_directory_at_the_same_instant_all_succeed() {
 }
 
 #[test]
-fn the_same_words_later_are_another_event() {
+fn the_same_prompt_a_minute_later_is_another_event() {
     let sandbox = Sandbox::new();
     let payload = r#"{"session_id":"s","cwd":"/","prompt":"continue"}"#;
     sandbox.hook("new", payload).assert_unnoticed();
     sandbox.hook("new", payload).assert_unnoticed();
     assert_eq!(sandbox.get::<i64>("SELECT prompt_count FROM sessions"), 1, "wired twice");
-    // As if the first had come a minute ago.
+    // Make the first a minute old.
     sandbox.database().execute("UPDATE pending_queue SET created_at = created_at - 60000", []).unwrap();
     sandbox.hook("new", payload).assert_unnoticed();
     assert_eq!(sandbox.get::<i64>("SELECT prompt_count FROM sessions"), 2);

@@ -44,7 +44,7 @@ impl Installed {
         self.path("claude/settings.json")
     }
 
-    /// Without a service manager, and without any other program than the system's.
+    /// A command without a service manager and without programs other than the system's.
     pub fn command(&self, program: impl Into<PathBuf>, arguments: &[&str]) -> Command {
         let mut command = self.sandbox.command(program.into());
         command.args(arguments).env("PATH", "/usr/bin:/bin").env_remove("CLAUDE_MEM_WORKER_AUTOSTART");
@@ -61,7 +61,7 @@ impl Installed {
         ran.stdout
     }
 
-    /// Puts a client there that says it is of this version.
+    /// Installs a fake client that reports this version.
     pub fn with_client(&self, version: &str) {
         let program = self.path(".local/bin/claude");
         fs::create_dir_all(program.parent().unwrap()).unwrap();
@@ -74,7 +74,10 @@ impl Installed {
         let settings: Value = serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap();
         let is_ours = |groups: &Value| groups.to_string().contains("claude-mem-hook");
         let hooks = settings["hooks"].as_object().unwrap();
-        hooks.iter().filter(|(_, groups)| is_ours(groups)).map(|(event, _)| event.clone()).collect()
+        let ours = hooks.iter().filter(|(_, groups)| is_ours(groups));
+        let mut events: Vec<String> = ours.map(|(event, _)| event.clone()).collect();
+        events.sort();
+        events
     }
 
     fn holder(&self) -> Option<i32> {
@@ -113,14 +116,14 @@ fn files(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn install_works_from_nothing_and_uninstall_leaves_nothing_but_data() {
+fn install_works_from_scratch_and_uninstall_leaves_only_data() {
     let home = Installed::new();
     fs::write(home.settings(), SETTINGS).unwrap();
     let before = files(home.sandbox.path());
     let bin = home.path("tools/bin");
     let bin_dir = bin.to_str().unwrap();
-    let told = home.mem(&["install", "--bin-dir", bin_dir]);
-    assert!(told.contains("wire 6 events") && told.contains("started, pid"), "{told}");
+    let output = home.mem(&["install", "--bin-dir", bin_dir]);
+    assert!(output.contains("add hooks for 6 events") && output.contains("started, pid"), "{output}");
     assert!(bin.join("claude-mem-hook").exists());
     let doctor = run(home.command(bin.join("claude-mem"), &["doctor"]), b"");
     assert_eq!(doctor.code, Some(0), "{doctor:?}");
@@ -138,7 +141,7 @@ fn install_works_from_nothing_and_uninstall_leaves_nothing_but_data() {
         .iter()
         .filter(|(path, _)| is_data(path))
         .map(|(path, _)| path.file_name().unwrap().to_str().unwrap());
-    // One file, whole without a log beside it.
+    // One complete file, without a WAL next to it.
     assert_eq!(data.collect::<Vec<_>>(), ["claude-mem.db"]);
 }
 
@@ -153,7 +156,7 @@ fn the_service_that_install_starts_is_the_copy_that_stays() {
 }
 
 #[test]
-fn whatever_the_settings_look_like_they_are_back_byte_for_byte() {
+fn uninstall_restores_any_settings_byte_for_byte() {
     let rules: Vec<String> = (0..30_000).map(|n| format!("    \"Bash(command-number-{n}:*)\"")).collect();
     let large = format!("{{\n  \"permissions\": {{\"allow\": [\n{}\n  ]}}\n}}\n", rules.join(",\n"));
     let cases = [
@@ -195,7 +198,7 @@ fn hooks_of_an_older_version_are_replaced_and_do_not_come_back() {
 }
 
 #[test]
-fn a_settings_file_that_was_not_there_is_gone_again() {
+fn uninstall_removes_a_settings_file_that_install_made() {
     let home = Installed::new();
     fs::remove_dir(home.path("claude")).unwrap();
     home.mem(&["install", "--no-service"]);
@@ -205,14 +208,70 @@ fn a_settings_file_that_was_not_there_is_gone_again() {
 }
 
 #[test]
-fn purge_deletes_what_was_remembered_and_nothing_of_others() {
+fn the_client_that_only_the_shell_can_find_is_recorded_and_forgotten() {
+    let home = Installed::new();
+    let client = home.path(".nvm/versions/node/v22.1.0/bin/claude");
+    fs::create_dir_all(client.parent().unwrap()).unwrap();
+    fs::write(&client, "#!/bin/sh\necho '2.1.0 (Claude Code)'\n").unwrap();
+    fs::set_permissions(&client, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut install = home.command(env!("CARGO_BIN_EXE_claude-mem"), &["install", "--no-service"]);
+    install.env("PATH", format!("{}:/usr/bin:/bin", client.parent().unwrap().display()));
+    assert_eq!(run(install, b"").code, Some(0));
+    let recorded = home.sandbox.data().join("claude.path");
+    let mode = fs::metadata(&recorded).unwrap().permissions().mode() & 0o777;
+    assert_eq!((fs::read_to_string(&recorded).unwrap().trim(), mode), (client.to_str().unwrap(), 0o600));
+    home.mem(&["uninstall"]);
+    assert!(!recorded.exists());
+}
+
+#[test]
+fn purge_deletes_only_our_own_data() {
     let home = Installed::new();
     home.mem(&["install", "--no-service"]);
     home.sandbox.hook("save", tool_payload("s", "t", home.sandbox.path(), &Value::Null)).assert_unnoticed();
     fs::write(home.sandbox.data().join("not-ours.txt"), "x").unwrap();
-    home.mem(&["uninstall", "--purge"]);
+    home.mem(&["uninstall", "--purge", "--yes"]);
     let left = files(home.sandbox.data());
     assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn purge_without_a_terminal_needs_yes() {
+    let home = Installed::new();
+    home.mem(&["install", "--no-service"]);
+    let data = home.sandbox.data().to_owned();
+    home.sandbox.hook("save", tool_payload("s", "t", home.sandbox.path(), &Value::Null)).assert_unnoticed();
+    assert_eq!(run(home.command(env!("CARGO_BIN_EXE_claude-mem"), &["backup"]), b"").code, Some(0));
+    let mut mcp = home.command(env!("CARGO_BIN_EXE_claude-mem"), &["mcp"]);
+    mcp.env("CLAUDE_PROJECT_DIR", home.sandbox.path());
+    let asked = concat!(
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#,
+        "\n",
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        "\n",
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#,
+        "\n"
+    );
+    run(mcp, asked.as_bytes());
+    fs::write(data.join("credentials"), "ANTHROPIC_API_KEY=sk-ant-x\n").unwrap();
+    let plugin = home.path("claude/plugins/ours/hooks");
+    fs::create_dir_all(&plugin).unwrap();
+    fs::write(plugin.join("hooks.json"), r#"{"hooks": {"Stop": "claude-mem-hook summary"}}"#).unwrap();
+    let list = serde_json::json!({"version": 2, "plugins": {"mem@here": [{"installPath": home.path("claude/plugins/ours")}]}});
+    fs::write(home.path("claude/plugins/installed_plugins.json"), list.to_string()).unwrap();
+    let mut settings: Value = serde_json::from_str(&fs::read_to_string(home.settings()).unwrap()).unwrap();
+    settings["enabledPlugins"] = serde_json::json!({"mem@here": true});
+    fs::write(home.settings(), settings.to_string()).unwrap();
+
+    let before = files(&data);
+    let refused = run(home.command(env!("CARGO_BIN_EXE_claude-mem"), &["uninstall", "--purge"]), b"");
+    assert_eq!((refused.code, refused.stderr.contains("--yes")), (Some(1), true), "{refused:?}");
+    assert_eq!(files(&data), before);
+    let done = run(home.command(env!("CARGO_BIN_EXE_claude-mem"), &["uninstall", "--purge", "--yes"]), b"");
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let output = done.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(output.contains("API key") && output.contains("`claude plugin uninstall mem@here`"), "{output}");
+    assert!(!data.exists(), "{:?}", files(&data));
 }
 
 #[test]
@@ -220,14 +279,14 @@ fn a_dry_run_changes_nothing() {
     let home = Installed::new();
     fs::write(home.settings(), SETTINGS).unwrap();
     let before = files(home.sandbox.path());
-    let told = home.mem(&["install", "--dry-run", "--bin-dir", home.path("bin").to_str().unwrap()]);
-    assert!(told.contains("nothing was changed"), "{told}");
+    let output = home.mem(&["install", "--dry-run", "--bin-dir", home.path("bin").to_str().unwrap()]);
+    assert!(output.contains("nothing was changed"), "{output}");
     home.mem(&["uninstall", "--dry-run", "--purge"]);
     assert_eq!(files(home.sandbox.path()), before);
 }
 
 #[test]
-fn installing_twice_is_installing_once_and_the_first_backup_stays() {
+fn installing_twice_changes_nothing_and_keeps_the_first_backup() {
     let home = Installed::new();
     fs::write(home.settings(), SETTINGS).unwrap();
     home.mem(&["install", "--no-service"]);
@@ -242,7 +301,7 @@ fn installing_twice_is_installing_once_and_the_first_backup_stays() {
 }
 
 #[test]
-fn what_the_client_changed_since_stays_when_our_hooks_go() {
+fn uninstall_keeps_later_changes_of_the_client() {
     let home = Installed::new();
     fs::write(home.settings(), SETTINGS).unwrap();
     home.mem(&["install", "--no-service"]);
@@ -266,14 +325,14 @@ fn only_events_that_the_installed_client_knows_are_wired() {
 }
 
 #[test]
-fn settings_that_are_no_json_are_refused_before_anything_is_done() {
+fn invalid_settings_json_is_refused_before_any_change() {
     for bad in ["{\n  // a comment\n}", "{\"a\": 1,}", "{", "[]", "\u{0}"] {
         let home = Installed::new();
         fs::write(home.settings(), bad).unwrap();
         let before = files(home.sandbox.path());
         let ran = home.try_mem(&["install", "--bin-dir", home.path("bin").to_str().unwrap()]);
         assert_eq!(ran.code, Some(1));
-        assert!(ran.stderr.contains("settings.json was left alone"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("settings.json was not changed"), "{}", ran.stderr);
         assert_eq!(files(home.sandbox.path()), before, "{bad}");
     }
 }
@@ -338,20 +397,23 @@ fn the_wired_command_finds_an_unusual_data_directory_by_itself() {
 }
 
 #[test]
-fn a_hook_starts_the_worker_that_nobody_else_does_and_does_not_wait_for_it() {
+fn a_hook_starts_an_unmanaged_worker_without_waiting() {
     let home = Installed::new();
     let hook = || {
         let mut command = home.command(env!("CARGO_BIN_EXE_claude-mem-hook"), &["save"]);
         command.env("CLAUDE_PROJECT_DIR", home.sandbox.path());
-        // A worker that held its output open would hold this up.
+        // A worker that kept the output open would block this.
         run(command, tool_payload("s", "t", home.sandbox.path(), &Value::Null).as_bytes())
     };
     hook().assert_unnoticed();
     wait_for("the worker", || home.sandbox.data().join("worker.sock").exists());
     let pid = home.holder().unwrap();
-    let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<&str> = state.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    assert_ne!(fields[3], pid.to_string(), "not the leader of its session: it can get no terminal");
+    #[cfg(target_os = "linux")]
+    {
+        let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let fields: Vec<&str> = state.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        assert_ne!(fields[3], pid.to_string(), "not the leader of its session: it can get no terminal");
+    }
     assert!(home.sandbox.data().join("worker.log").exists());
     home.mem(&["stop"]);
     hook().assert_unnoticed();
@@ -378,7 +440,7 @@ fn a_worker_that_cannot_run_is_not_started_by_every_hook() {
 }
 
 #[test]
-fn doctor_tells_what_is_wrong_and_repairs_what_it_can() {
+fn doctor_reports_problems_and_fixes_what_it_can() {
     let home = Installed::new();
     home.mem(&["install"]);
     home.mem(&["stop"]);
@@ -399,14 +461,14 @@ fn doctor_tells_what_is_wrong_and_repairs_what_it_can() {
 }
 
 #[test]
-fn doctor_changes_nothing_unless_it_is_asked_to() {
+fn doctor_changes_nothing_without_fix() {
     let home = Installed::new();
     let before = files(home.sandbox.path());
     let sick = home.try_mem(&["doctor"]);
-    assert!(sick.code == Some(1) && sick.stdout.contains("not tried"), "{sick:?}");
+    assert!(sick.code == Some(1) && sick.stdout.contains("skipped"), "{sick:?}");
     assert_eq!(files(home.sandbox.path()), before);
     assert!(home.holder().is_none(), "no service was started");
-    // In a home where nothing is, not even the client's directory.
+    // In an empty home, without the client's directory.
     let _ = fs::remove_dir_all(home.settings().parent().unwrap());
     let repaired = home.try_mem(&["doctor", "--fix"]);
     assert_eq!(repaired.code, Some(0), "{repaired:?}");
@@ -418,12 +480,12 @@ fn hooks_that_are_wired_in_two_files_count_once() {
     let home = Installed::new();
     home.mem(&["install"]);
     home.mem(&["install", "--project"]);
-    let told = home.mem(&["doctor"]);
-    assert!(told.contains("6 of 9 events wired"), "{told}");
+    let output = home.mem(&["doctor"]);
+    assert!(output.contains("6 of 9 events wired"), "{output}");
 }
 
 #[test]
-fn a_database_that_is_gone_is_missed_where_there_are_backups() {
+fn doctor_reports_a_missing_database_if_backups_exist() {
     let home = Installed::new();
     home.mem(&["start"]);
     home.sandbox.prompt("one", "Repair the greeting");
@@ -433,23 +495,23 @@ fn a_database_that_is_gone_is_missed_where_there_are_backups() {
     let status = home.try_mem(&["status"]);
     assert!(status.stdout.contains("claude-mem restore"), "{status:?}");
     let doctor = home.try_mem(&["doctor"]);
-    assert!(doctor.stdout.contains("is gone, but there are backups"), "{doctor:?}");
+    assert!(doctor.stdout.contains("is missing, but there are backups"), "{doctor:?}");
 }
 
 #[test]
-fn status_tells_health_by_its_exit_code() {
+fn status_reports_health_by_its_exit_code() {
     let home = Installed::new();
     let stopped = home.try_mem(&["status"]);
     assert_eq!((stopped.code, stopped.stdout.contains("claude-mem start")), (Some(1), true), "{stopped:?}");
     home.mem(&["start"]);
-    let told = home.mem(&["status", "--json"]);
-    let status: Value = serde_json::from_str(&told).unwrap();
+    let output = home.mem(&["status", "--json"]);
+    let status: Value = serde_json::from_str(&output).unwrap();
     assert_eq!(status["service"]["status"], "ok");
     assert!(home.mem(&["logs"]).contains("serv"));
 }
 
 #[test]
-fn logs_of_one_session_are_about_it_and_no_other() {
+fn logs_can_be_filtered_by_session() {
     let home = Installed::new();
     home.mem(&["start"]);
     for session in ["session-one", "session-two"] {
@@ -458,16 +520,16 @@ fn logs_of_one_session_are_about_it_and_no_other() {
         home.sandbox.end_turn(session);
     }
     home.sandbox.wait_until_settled();
-    let told = |session: &str| home.mem(&["logs", "--session", session]);
+    let output = |session: &str| home.mem(&["logs", "--session", session]);
     wait_for("the lines", || {
-        ["session-one", "session-two"].iter().all(|one| told(one).contains("remembered"))
+        ["session-one", "session-two"].iter().all(|one| output(one).contains("1 observation, 1 summary"))
     });
-    let lines = told("session-one");
+    let lines = output("session-one");
     assert!(lines.lines().count() > 0 && lines.lines().all(|line| line.contains("session-one")), "{lines}");
-    assert_eq!(told("session-three"), "");
-    // A message is not followed by itself as a field.
+    assert_eq!(output("session-three"), "");
+    // The message is not repeated as a field.
     let all = home.mem(&["logs"]);
-    let serves = all.lines().find(|line| line.contains("serves")).unwrap();
+    let serves = all.lines().find(|line| line.contains("serving")).unwrap();
     let place = home.sandbox.data().display().to_string();
     assert_eq!(serves.matches(&place).count(), 1, "{serves}");
 }

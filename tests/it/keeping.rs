@@ -34,11 +34,11 @@ fn turn(sandbox: &Sandbox, session: &str, prompt: &str) {
 /// Two sessions, made into memory by a worker that has ended.
 fn remembered() -> Sandbox {
     let sandbox = Sandbox::new();
-    // A backup of the day may or may not be made so soon.
+    // Whether the daily backup is made in time is random: switch it off.
     sandbox.configure("[backup]\nkeep = 0");
     let mut worker = Worker::start(&sandbox);
     turn(&sandbox, "one", "Repair the greeting, the xyzzyplugh matter");
-    turn(&sandbox, "two", "Write the farewell");
+    turn(&sandbox, "two", "Write the farewell of the client");
     sandbox.wait_until_settled();
     worker.stop();
     sandbox
@@ -56,6 +56,7 @@ fn everything(data: &Path) -> Vec<String> {
         "session_summaries",
         "learnings",
         "function_map",
+        "sightings",
         "event_log",
     ];
     let mut all = Vec::new();
@@ -81,7 +82,7 @@ fn holds(data: &Path, words: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_backup_is_made_while_a_worker_runs_and_restores_what_was_there() {
+fn a_backup_of_a_running_worker_can_be_restored() {
     let sandbox = remembered();
     let _worker = Worker::start(&sandbox);
     let made = json_of(&sandbox, &["backup", "--json"]);
@@ -90,7 +91,7 @@ fn a_backup_is_made_while_a_worker_runs_and_restores_what_was_there() {
     turn(&sandbox, "three", "Something else");
     let restored = json_of(&sandbox, &["restore", made["path"].as_str().unwrap(), "--yes", "--json"]);
     assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM sessions"), 2);
-    // What was there is not lost.
+    // The replaced database is kept.
     let kept = Connection::open(restored["kept"].as_str().unwrap()).unwrap();
     let sessions: i64 = kept.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0)).unwrap();
     assert_eq!(sessions, 3);
@@ -104,7 +105,7 @@ fn a_backup_is_made_while_a_worker_runs_and_restores_what_was_there() {
 }
 
 #[test]
-fn restore_stops_and_starts_a_service_that_runs_and_refuses_what_is_no_backup() {
+fn restore_restarts_the_service_and_refuses_other_files() {
     let sandbox = remembered();
     mem(&sandbox, &["backup"]);
     mem(&sandbox, &["start"]);
@@ -121,7 +122,7 @@ fn restore_stops_and_starts_a_service_that_runs_and_refuses_what_is_no_backup() 
 }
 
 #[test]
-fn the_worker_makes_a_backup_each_day_and_keeps_as_many_as_it_is_told() {
+fn the_worker_backs_up_daily_and_keeps_the_set_number() {
     let sandbox = remembered();
     sandbox.configure("[backup]\nkeep = 2");
     let backups = sandbox.data().join("backups");
@@ -142,7 +143,7 @@ fn the_worker_makes_a_backup_each_day_and_keeps_as_many_as_it_is_told() {
     assert_eq!(names.len(), 2, "{names:?}");
     assert_eq!(names[0], "daily-20260103T000000000Z.db");
     worker.stop();
-    // Another start on the same day makes none.
+    // A second start on the same day makes no backup.
     let mut worker = Worker::start(&sandbox);
     turn(&sandbox, "three", "More");
     sandbox.wait_until_settled();
@@ -151,16 +152,16 @@ fn the_worker_makes_a_backup_each_day_and_keeps_as_many_as_it_is_told() {
 }
 
 #[test]
-fn forgetting_a_text_takes_it_out_of_the_bytes_of_the_file() {
+fn forgetting_a_text_removes_its_bytes_from_the_file() {
     let sandbox = remembered();
-    // The words are in the prompt, in what was made of it, and in the index.
+    // The words are in the prompt, in its memories, and in the index.
     let word = "xyzzyplugh";
     assert!(!holds(sandbox.data(), word).is_empty());
     let shown = mem(&sandbox, &["forget", "--text", "XyzzyPlugh", "--dry-run"]);
     assert!(shown.contains("nothing was changed") && shown.contains("prompt"), "{shown}");
     assert!(!holds(sandbox.data(), word).is_empty());
-    let told = mem(&sandbox, &["forget", "--text", "XyzzyPlugh", "--yes"]);
-    assert!(told.contains("prompt"), "{told}");
+    let output = mem(&sandbox, &["forget", "--text", "XyzzyPlugh", "--yes"]);
+    assert!(output.contains("prompt"), "{output}");
     assert_eq!(holds(sandbox.data(), word), Vec::<PathBuf>::new());
     assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM sessions"), 2, "the session itself stays");
     let again = try_mem(&sandbox, &["forget", "--text", word, "--yes"]);
@@ -171,7 +172,21 @@ fn forgetting_a_text_takes_it_out_of_the_bytes_of_the_file() {
 }
 
 #[test]
-fn forgetting_works_while_a_worker_runs_and_later_backups_do_not_have_it() {
+fn forgetting_a_summary_updates_the_digest_of_its_session() {
+    let sandbox = remembered();
+    let mut worker = Worker::start(&sandbox);
+    turn(&sandbox, "two", "Translate the farewell into Dutch");
+    sandbox.wait_until_settled();
+    worker.stop();
+    let digest = "SELECT title FROM sessions WHERE id = 'two'";
+    assert_eq!(sandbox.get::<String>(digest), "Write the farewell of the client");
+    let first: i64 = sandbox.get("SELECT min(id) FROM session_summaries WHERE session_id = 'two'");
+    mem(&sandbox, &["forget", &format!("S{first}"), "--yes"]);
+    assert_eq!(sandbox.get::<String>(digest), "Translate the farewell into Dutch");
+}
+
+#[test]
+fn forgetting_works_under_a_worker_and_in_later_backups() {
     let sandbox = remembered();
     let _worker = Worker::start(&sandbox);
     let id: i64 = sandbox.get("SELECT id FROM observations WHERE session_id = 'one'");
@@ -190,7 +205,7 @@ fn forgetting_works_while_a_worker_runs_and_later_backups_do_not_have_it() {
 }
 
 #[test]
-fn forgetting_a_project_or_everything_leaves_the_money_and_a_backup() {
+fn forgetting_a_project_keeps_the_cost_figures_and_a_backup() {
     let sandbox = remembered();
     let project: String = sandbox.get("SELECT project FROM sessions LIMIT 1");
     let sql = "INSERT INTO event_log (event_type, session_id, cost_usd, created_at) VALUES ('llm_call', 'one', 0.5, 1)";
@@ -209,7 +224,7 @@ fn forgetting_a_project_or_everything_leaves_the_money_and_a_backup() {
         assert_eq!(sandbox.get::<i64>(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
     }
     assert_eq!(sandbox.get::<f64>("SELECT sum(cost_usd) FROM event_log"), 0.5);
-    // A mistake can be undone, until the backups go, too.
+    // A mistake can be undone until the backups are forgotten too.
     mem(&sandbox, &["restore", "--yes"]);
     assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM sessions"), 2);
     mem(&sandbox, &["forget", "--all", "--backups", "--yes"]);
@@ -218,9 +233,9 @@ fn forgetting_a_project_or_everything_leaves_the_money_and_a_backup() {
 }
 
 #[test]
-fn what_is_exported_and_imported_is_the_same_and_twice_is_once() {
+fn export_and_import_round_trip_and_are_idempotent() {
     let sandbox = remembered();
-    // Everything that a table can hold: text of any kind, references, an event that its observation outlived.
+    // Every kind of content: any text, references, an observation without its expired event.
     let database = sandbox.database();
     database
         .execute_batch(
@@ -241,15 +256,15 @@ fn what_is_exported_and_imported_is_the_same_and_twice_is_once() {
     let piped = mem(&sandbox, &["export"]);
     assert_eq!(piped.lines().count(), fs::read_to_string(&file).unwrap().lines().count());
     let other = Sandbox::new();
-    let told = json_of(&other, &["import", file.to_str().unwrap(), "--json"]);
-    assert_eq!(told["refused"], json!([]), "{told:#}");
+    let output = json_of(&other, &["import", file.to_str().unwrap(), "--json"]);
+    assert_eq!(output["refused"], json!([]), "{output:#}");
     assert_eq!(everything(other.data()), everything(sandbox.data()));
     let again = json_of(&other, &["import", file.to_str().unwrap(), "--json"]);
     assert_eq!(again["new"], json!({}), "{again:#}");
     assert_eq!(everything(other.data()), everything(sandbox.data()));
     assert_eq!(other.get::<String>("PRAGMA integrity_check"), "ok");
     assert!(mem(&other, &["search", "greeting", "--json"]).contains("greeting"));
-    // And by a pipe.
+    // Through a pipe, too.
     let third = Sandbox::new();
     let mut command = third.command(env!("CARGO_BIN_EXE_claude-mem"));
     command.args(["import", "-"]);
@@ -258,7 +273,7 @@ fn what_is_exported_and_imported_is_the_same_and_twice_is_once() {
 }
 
 #[test]
-fn two_memories_become_one_whatever_numbers_their_rows_had() {
+fn two_databases_merge_despite_colliding_row_ids() {
     let (one, other) = (remembered(), Sandbox::new());
     let mut worker = Worker::start(&other);
     turn(&other, "three", "Elsewhere");
@@ -274,14 +289,14 @@ fn two_memories_become_one_whatever_numbers_their_rows_had() {
          JOIN pending_queue q ON q.id = s.queue_id WHERE o.session_id <> q.session_id",
     );
     assert_eq!(strange, 0, "sources belong to their observations");
-    // Our own database is taken in like an export.
+    // A database of our own is imported like an export.
     let third = Sandbox::new();
     mem(&third, &["import", one.data().join("claude-mem.db").to_str().unwrap()]);
     assert_eq!(everything(third.data()), everything(one.data()));
 }
 
 #[test]
-fn an_import_that_makes_no_sense_says_so_and_takes_the_rest() {
+fn an_import_reports_bad_lines_and_takes_the_rest() {
     let sandbox = remembered();
     let export = mem(&sandbox, &["export"]);
     let mut lines: Vec<&str> = export.lines().collect();
@@ -296,14 +311,14 @@ fn an_import_that_makes_no_sense_says_so_and_takes_the_rest() {
     assert_eq!(everything(other.data()), everything(sandbox.data()));
     fs::write(&file, export.lines().take(5).collect::<Vec<_>>().join("\n")).unwrap();
     let ran = try_mem(&other, &["import", file.to_str().unwrap()]);
-    let told = format!("the file ends early: it has 4 of {} rows", export.lines().count() - 1);
-    assert!(ran.code == Some(1) && ran.stderr.contains(&told), "{ran:?}");
+    let expected = format!("the file ends early: it has 4 of {} rows", export.lines().count() - 1);
+    assert!(ran.code == Some(1) && ran.stderr.contains(&expected), "{ran:?}");
     fs::write(&file, "something else\n").unwrap();
     let ran = try_mem(&other, &["import", file.to_str().unwrap()]);
-    assert!(ran.stderr.contains("no export of claude-mem"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("not a claude-mem export"), "{}", ran.stderr);
 }
 
-/// A database as the TypeScript program makes it; the names of two columns changed with its versions.
+/// A database of the TypeScript program; the names of two columns depend on its version.
 fn predecessor(path: &Path, (client, memory): (&str, &str)) {
     let database = Connection::open(path).unwrap();
     database
@@ -353,7 +368,7 @@ fn state_of(directory: &Path, prefix: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn the_memory_of_the_typescript_program_is_taken_in_and_its_file_is_not_touched() {
+fn importing_the_typescript_database_leaves_it_unchanged() {
     let names = [("claude_session_id", "sdk_session_id"), ("content_session_id", "memory_session_id")];
     for columns in names {
         let sandbox = Sandbox::new();
@@ -361,9 +376,9 @@ fn the_memory_of_the_typescript_program_is_taken_in_and_its_file_is_not_touched(
         fs::create_dir(&theirs).unwrap();
         predecessor(&theirs.join("their.db"), columns);
         let before = state_of(&theirs, "");
-        let told = json_of(&sandbox, &["import", theirs.join("their.db").to_str().unwrap(), "--json"]);
+        let output = json_of(&sandbox, &["import", theirs.join("their.db").to_str().unwrap(), "--json"]);
         assert_eq!(
-            told["new"],
+            output["new"],
             json!({"observations": 2, "session_summaries": 1, "sessions": 1, "user_prompts": 1})
         );
         assert_eq!(state_of(&theirs, ""), before);
@@ -383,7 +398,7 @@ fn the_memory_of_the_typescript_program_is_taken_in_and_its_file_is_not_touched(
         let again = json_of(&sandbox, &["import", theirs.join("their.db").to_str().unwrap(), "--json"]);
         assert_eq!(again["new"], json!({}), "{again:#}");
         assert!(mem(&sandbox, &["search", "expired url", "--json"]).contains("Uploads survive"));
-        // The next session in a project of that name is told of them.
+        // The next session in a project of that name gets them as context.
         let project = sandbox.path().join("harborline");
         fs::create_dir(&project).unwrap();
         let payload = json!({"session_id": "n", "cwd": project, "prompt": "Go on"});
@@ -396,7 +411,7 @@ fn the_memory_of_the_typescript_program_is_taken_in_and_its_file_is_not_touched(
 }
 
 #[test]
-fn a_database_whose_names_of_columns_are_no_text_is_refused_without_a_panic() {
+fn importing_column_names_that_are_not_text_does_not_panic() {
     let sandbox = Sandbox::new();
     let file = sandbox.path().join("their.db");
     predecessor(&file, ("claude_session_id", "sdk_session_id"));
@@ -411,47 +426,47 @@ fn a_database_whose_names_of_columns_are_no_text_is_refused_without_a_panic() {
     drop(database);
     let ran = try_mem(&sandbox, &["import", file.to_str().unwrap()]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("are no text") && !ran.stderr.contains("panicked"), "{ran:?}");
+    assert!(ran.stderr.contains("are not UTF-8") && !ran.stderr.contains("panicked"), "{ran:?}");
 }
 
 #[test]
-fn a_database_of_another_program_in_our_place_is_left_alone_and_ours_is_beside_it() {
+fn another_programs_database_keeps_its_place_and_we_use_ours() {
     let sandbox = Sandbox::new();
     fs::create_dir_all(sandbox.data()).unwrap();
     fs::create_dir_all(sandbox.path().join("claude")).unwrap();
     predecessor(&sandbox.data().join("claude-mem.db"), ("content_session_id", "memory_session_id"));
     let theirs = || {
         let mut files = state_of(sandbox.data(), "claude-mem.db");
-        // Whoever looks at it leaves an empty log.
+        // Reading it leaves an empty WAL.
         files.retain(|(name, bytes)| !name.ends_with("-shm") && !bytes.is_empty());
         files
     };
     let before = theirs();
-    // Nobody has installed anything yet: what a hook takes in waits.
+    // Nothing is installed yet: the hook's event waits.
     sandbox.prompt("s", "Before it is installed");
     assert_eq!(sandbox.spooled().len(), 1);
-    let told = mem(&sandbox, &["install", "--no-service"]);
-    assert!(told.contains("claude-mem-rs.db") && told.contains("claude-mem import"), "{told}");
+    let output = mem(&sandbox, &["install", "--no-service"]);
+    assert!(output.contains("claude-mem-rs.db") && output.contains("claude-mem import"), "{output}");
     sandbox.prompt("s", "Afterwards");
     let ours = Connection::open(sandbox.data().join("claude-mem-rs.db")).unwrap();
     let prompts =
         || -> i64 { ours.query_row("SELECT count(*) FROM user_prompts", [], |row| row.get(0)).unwrap() };
     assert_eq!(prompts(), 1);
     let mut worker = Worker::start(&sandbox);
-    worker.wait_for_health("well", |health| health["status"] == "ok");
+    worker.wait_for_health("healthy", |health| health["status"] == "ok");
     worker.stop();
     assert_eq!(prompts(), 2);
     let imported = json_of(&sandbox, &["import", "--json"]);
     assert_eq!(imported["new"]["observations"], 2, "{imported:#}");
     let (was, is) = (before, theirs());
     assert_eq!(is, was, "not a byte");
-    mem(&sandbox, &["uninstall", "--purge"]);
+    mem(&sandbox, &["uninstall", "--purge", "--yes"]);
     assert_eq!(theirs(), was);
     assert!(!sandbox.data().join("claude-mem-rs.db").exists());
 }
 
 #[test]
-fn stats_add_up_by_day_and_model_and_know_the_ceiling() {
+fn stats_add_up_by_day_and_model_with_the_ceiling() {
     let sandbox = remembered();
     let insert = |model: &str, tokens: i64, cost: f64| {
         let now =
@@ -477,7 +492,7 @@ fn stats_add_up_by_day_and_model_and_know_the_ceiling() {
     let status = json_of_failing(&sandbox, &["status", "--json"]);
     assert_eq!(status["max_usd_per_day"], 1.0);
     let worker = Worker::start(&sandbox);
-    let health = worker.wait_for_health("well", |health| health["status"] == "ok");
+    let health = worker.wait_for_health("healthy", |health| health["status"] == "ok");
     assert!((health["cost_usd_today"].as_f64().unwrap() - 0.265).abs() < 1e-9, "{health:#}");
 }
 
@@ -485,4 +500,36 @@ fn json_of_failing(sandbox: &Sandbox, arguments: &[&str]) -> Value {
     let ran = try_mem(sandbox, arguments);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     serde_json::from_str(&ran.stdout).unwrap()
+}
+
+#[test]
+fn rejected_spool_files_can_be_forgotten_and_expire() {
+    let sandbox = remembered();
+    let rejected = sandbox.data().join("spool/rejected");
+    fs::create_dir_all(&rejected).unwrap();
+    let write = |name: &str, text: &str| fs::write(rejected.join(name), text).unwrap();
+    write("1.json", "{\"broken\": \"the Zyzzyva plan\"");
+    write("2.json", "{\"session\": {\"id\": \"doomed-session\"");
+    write("3.json", "something else");
+    write("4.json", "too old");
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(31 * 24 * 3600);
+    fs::File::options().write(true).open(rejected.join("4.json")).unwrap().set_modified(old).unwrap();
+    let left = || {
+        let mut names: Vec<_> = fs::read_dir(&rejected)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    mem(&sandbox, &["forget", "--text", "zyzzyva PLAN", "--yes"]);
+    assert_eq!(left(), ["2.json", "3.json", "4.json"]);
+    mem(&sandbox, &["forget", "--session", "doomed-session", "--yes"]);
+    assert_eq!(left(), ["3.json", "4.json"]);
+    let _worker = Worker::start(&sandbox);
+    let deadline = std::time::Instant::now() + crate::service::PATIENCE;
+    while left() != ["3.json"] {
+        assert!(std::time::Instant::now() < deadline, "{:?}", left());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 }

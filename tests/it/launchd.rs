@@ -1,4 +1,4 @@
-//! The property list, as far as it can be checked without launchd.
+//! The property list, checked without launchd.
 
 use std::process::Command;
 
@@ -27,7 +27,7 @@ fn the_agent_gets_the_sockets_that_hooks_and_worker_use() {
     let Some(agent) = agent() else { return };
     let home = Home::at("/Users/me/.claude-mem");
     let socket = |path: std::path::PathBuf, kind: &str| json!({"SockType": kind, "SockPathName": path, "SockPathMode": 0o600});
-    // Under the names that src/worker/launchd.rs asks for.
+    // The names that src/worker/launchd.rs uses.
     let expected =
         json!({"api": socket(home.socket(), "stream"), "nudge": socket(home.nudge_socket(), "dgram")});
     assert_eq!(agent["Sockets"], expected);
@@ -36,11 +36,11 @@ fn the_agent_gets_the_sockets_that_hooks_and_worker_use() {
 }
 
 #[test]
-fn the_agent_comes_back_after_a_crash_and_keeps_its_files_to_itself() {
+fn the_agent_restarts_after_a_crash_with_private_files() {
     let Some(agent) = agent() else { return };
     assert_eq!(agent["Label"], "io.github.claude-mem.worker");
     assert_eq!(agent["ProgramArguments"], json!(["/Users/me/.local/bin/claude-mem", "worker"]));
     assert_eq!(agent["KeepAlive"], json!({"SuccessfulExit": false}));
-    assert_eq!((&agent["ProcessType"], &agent["Umask"]), (&json!("Background"), &json!(0o077)));
+    assert_eq!((&agent["ProcessType"], &agent["Umask"]), (&json!("Adaptive"), &json!(0o077)));
     assert!(!agent.to_string().contains("__"), "something is left to fill in: {agent}");
 }

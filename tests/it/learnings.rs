@@ -1,4 +1,4 @@
-//! What later sessions must know: from prompts and commands through the real worker, and by the command line.
+//! Learnings: from prompts and commands through the real worker, and by the command line.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::endpoint::{Asked, Endpoint, Reply};
 use crate::sandbox::{Ran, Sandbox, run};
 use crate::service::Worker;
 
-/// All learnings, oldest first: whether they count, confidence in hundredths, sightings, words.
+/// All learnings, oldest first: active or not, confidence in hundredths, sightings, text.
 fn learnings(sandbox: &Sandbox) -> Vec<String> {
     let database = sandbox.database();
     let sql = "SELECT iif(is_active, 'active', iif(superseded_by IS NULL, 'forgotten', 'superseded')) || ' '
@@ -16,7 +16,7 @@ fn learnings(sandbox: &Sandbox) -> Vec<String> {
     statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
-/// A session of one turn in which this is said.
+/// A session of one turn with this prompt.
 fn say(sandbox: &Sandbox, session: &str, text: &str) {
     sandbox.prompt(session, text);
     sandbox.end_turn(session);
@@ -53,7 +53,7 @@ fn listed(sandbox: &Sandbox, arguments: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn a_correction_is_learnt_seen_again_superseded_and_points_at_its_evidence() {
+fn a_correction_is_learnt_confirmed_and_superseded() {
     let sandbox = Sandbox::new();
     let _worker = Worker::start(&sandbox);
     say(&sandbox, "one", "no, use pnpm, not npm");
@@ -64,10 +64,10 @@ fn a_correction_is_learnt_seen_again_superseded_and_points_at_its_evidence() {
     );
     assert_eq!(
         evidence, "one decision Use pnpm, not npm",
-        "what was said is the evidence where nothing was done"
+        "the prompt is the evidence if the turn did nothing"
     );
     say(&sandbox, "one", "No! Always use pnpm, not npm");
-    assert_eq!(learnings(&sandbox).len(), 1, "said twice in one session is said once");
+    assert_eq!(learnings(&sandbox).len(), 1, "repeating it in one session counts once");
     say(&sandbox, "two", "no, use pnpm, not npm");
     let seen = learnings(&sandbox);
     assert_eq!(seen, ["active 76 2 Use pnpm, not npm"]);
@@ -102,37 +102,35 @@ fn a_learning_and_the_summary_of_its_turn_come_together() {
 }
 
 #[test]
-fn commands_teach_what_works_at_once_and_what_is_usual_after_several_sessions() {
+fn commands_and_repairs_are_learnt_after_three_sessions() {
     let sandbox = Sandbox::new();
     let _worker = Worker::start(&sandbox);
-    for session in ["one", "two", "three"] {
-        bash(
-            &sandbox,
-            session,
-            &format!("{session}-1"),
-            "cargo test",
-            Ok("test result: ok. 12 passed; 0 failed;"),
-        );
+    let error = "Exit code 127\n/bin/sh: 1: python: not found";
+    for session in ["one", "two", "three", "four"] {
+        let id = |step: &str| format!("{session}-{step}");
+        bash(&sandbox, session, &id("1"), "cargo test", Ok("test result: ok. 12 passed; 0 failed;"));
+        if session != "four" {
+            bash(&sandbox, session, &id("2"), "python tools/pages.py --all", Err(error));
+            bash(&sandbox, session, &id("3"), "python3 tools/pages.py --all", Ok("12 pages"));
+        }
         sandbox.end_turn(session);
         sandbox.wait_until_settled();
+        if session == "two" {
+            assert_eq!(learnings(&sandbox), Vec::<String>::new());
+        }
     }
-    assert_eq!(learnings(&sandbox), ["active 58 3 Run the tests with `cargo test`"]);
-    let error = "Exit code 127\n/bin/sh: 1: python: not found";
-    bash(&sandbox, "four", "4a", "python tools/build.py --all", Err(error));
-    bash(&sandbox, "four", "4b", "python3 tools/build.py --all", Ok("built 12 pages"));
-    sandbox.end_turn("four");
-    sandbox.wait_until_settled();
-    let told = learnings(&sandbox).pop().unwrap();
+    let learnt = learnings(&sandbox);
+    assert_eq!(learnt[0], "active 61 4 Run the tests with `cargo test`");
+    let repair = "active 50 3 `python tools/pages.py --all` fails with";
     assert!(
-        told.starts_with(
-            "active 50 1 `python3 tools/build.py --all` works here; `python tools/build.py --all` fails"
-        ),
-        "{told}"
+        learnt[1].starts_with(repair) && learnt[1].ends_with(": run `python3 tools/pages.py --all`"),
+        "{learnt:?}"
     );
+    assert_eq!(learnt.len(), 2);
 }
 
 #[test]
-fn what_is_forgotten_does_not_come_back_by_itself() {
+fn a_forgotten_learning_does_not_return() {
     let sandbox = Sandbox::new();
     let _worker = Worker::start(&sandbox);
     say(&sandbox, "one", "Always use semicolons in scripts");
@@ -157,7 +155,7 @@ fn what_is_forgotten_does_not_come_back_by_itself() {
 }
 
 #[test]
-fn what_only_sounds_like_a_rule_and_what_is_private_or_secret_is_not_learnt() {
+fn private_secret_and_rule_like_sentences_are_not_learnt() {
     let sandbox = Sandbox::new();
     let _worker = Worker::start(&sandbox);
     say(&sandbox, "s", "never mind, the function always returns null");
@@ -169,19 +167,18 @@ fn what_only_sounds_like_a_rule_and_what_is_private_or_secret_is_not_learnt() {
     assert!(learnt.len() == 1 && !learnt[0].contains(secret), "{learnt:?}");
 }
 
-/// A model that has something to teach with every summary.
+/// A model that returns learnings with every turn.
 fn teaching(learnings: Value) -> impl Fn(&Asked) -> Reply + Send + Sync + 'static {
     move |asked| {
-        if asked.body["tools"][0]["name"] == "store_summary" {
-            return Reply::tool_call(&json!({"summary": "It works.", "learnings": learnings}));
-        }
+        assert_eq!(asked.body["tools"][0]["name"], "store_turn");
         let made = json!({"type": "bugfix", "title": "Make it work", "summary": "It did not."});
-        Reply::tool_call(&json!({"observations": [made]}))
+        let summary = json!({"request": "Make it work", "completed": "It works."});
+        Reply::tool_call(&json!({"observations": [made], "summary": summary, "learnings": learnings}))
     }
 }
 
 #[test]
-fn a_model_teaches_with_the_summary_and_is_told_what_is_known() {
+fn a_model_adds_learnings_and_sees_the_known_ones() {
     let sandbox = Sandbox::new();
     let first = json!([{"category": "architecture", "content": "The parser runs before the cache"},
                        {"category": "nonsense", "content": "Run `make db` before the tests"}]);
@@ -200,11 +197,11 @@ fn a_model_teaches_with_the_summary_and_is_told_what_is_known() {
     turn("one");
     assert_eq!(
         learnings(&sandbox),
-        ["active 60 1 The parser runs before the cache", "active 60 1 Run `make db` before the tests"]
+        ["active 40 1 The parser runs before the cache", "active 40 1 Run `make db` before the tests"]
     );
     let made: String = sandbox.get("SELECT category || ' ' || (SELECT prompt_version FROM session_summaries) || ' ' ||
         (SELECT title || ' ' || prompt_version FROM observations WHERE id = source_observation_id) FROM learnings WHERE id = 2");
-    assert_eq!(made, "command 2 Make it work 1");
+    assert_eq!(made, "command 3 Make it work 3");
     endpoint.set_script(teaching(json!([{"category": "architecture", "content": "The cache runs first", "replaces": 1},
                                         {"category": "command", "content": "make db comes before tests", "known": 2}])));
     turn("two");
@@ -217,15 +214,16 @@ fn a_model_teaches_with_the_summary_and_is_told_what_is_known() {
     assert_eq!(
         learnings(&sandbox),
         [
-            "superseded 60 1 The parser runs before the cache",
-            "active 69 2 Run `make db` before the tests",
-            "active 60 1 The cache runs first",
-        ]
+            "active 40 1 The parser runs before the cache",
+            "active 54 2 Run `make db` before the tests",
+            "active 40 1 The cache runs first",
+        ],
+        "a second session confirms a guess, and a guess replaces nothing"
     );
 }
 
 #[test]
-fn what_the_user_corrected_is_learnt_once_whatever_a_model_makes_of_it() {
+fn a_correction_is_learnt_once_despite_a_models_version() {
     let sandbox = Sandbox::new();
     let endpoint = Endpoint::start(teaching(json!([])));
     let mut command = sandbox.worker_command();
@@ -246,7 +244,7 @@ fn what_the_user_corrected_is_learnt_once_whatever_a_model_makes_of_it() {
     let both = [
         "active 60 1 Use pnpm, not npm",
         "active 70 1 Never edit generated files",
-        "active 60 1 The lint takes a minute",
+        "active 40 1 The lint takes a minute",
     ];
     assert_eq!(learnings(&sandbox), both, "what the model adds is there, what it repeats is not");
     endpoint.set_script(teaching(json!([{"category": "convention", "content": "Use npm, not pnpm"}])));
@@ -258,10 +256,10 @@ fn what_the_user_corrected_is_learnt_once_whatever_a_model_makes_of_it() {
 #[test]
 fn learnings_are_added_listed_and_forgotten_without_a_worker() {
     let sandbox = Sandbox::new();
-    assert_eq!(learn(&sandbox, &["list"]).stdout, "Nothing is known yet.\n");
+    assert_eq!(learn(&sandbox, &["list"]).stdout, "No learnings yet.\n");
     assert_eq!(learn(&sandbox, &["forget", "1"]).code, Some(1));
     let added = learn(&sandbox, &["add", "--project", "shop", "Use pnpm, not npm"]);
-    assert_eq!(added.stdout, "Known from now on: Use pnpm, not npm (1, shop)\n", "{added:?}");
+    assert_eq!(added.stdout, "Added: Use pnpm, not npm (1, shop)\n", "{added:?}");
     learn(&sandbox, &["add", "--everywhere", "--category", "preference", "Answer in German"]);
     let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
     let hidden = learn(
@@ -296,24 +294,62 @@ fn learnings_are_added_listed_and_forgotten_without_a_worker() {
 }
 
 #[test]
-fn the_next_session_is_told_until_nobody_has_seen_it_for_long() {
+fn learnings_are_shown_until_their_confidence_fades() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
     say(&sandbox, "one", "no, use pnpm, not npm");
     learn(&sandbox, &["add", "Deploy with `make ship`"]);
     drop(worker);
-    let told = |session: &str| {
+    let output = |session: &str| {
         let payload = json!({"session_id": session, "cwd": sandbox.path(), "source": "startup"}).to_string();
         sandbox.hook("context", payload).assert_unnoticed().stdout.clone()
     };
-    let fresh = told("two");
+    let fresh = output("two");
     assert!(
         fresh.contains("convention: Use pnpm, not npm") && fresh.contains("Deploy with `make ship`"),
         "{fresh}"
     );
     let month = 30_i64 * 24 * 3600 * 1000;
     sandbox.database().execute("UPDATE learnings SET updated_at = updated_at - ?1", [4 * month]).unwrap();
-    let later = told("three");
+    let later = output("three");
     assert!(!later.contains("convention: Use pnpm, not npm"), "{later}");
     assert!(later.contains("Deploy with `make ship`"), "what a person wrote down stays: {later}");
+}
+
+#[test]
+fn learnt_commands_keep_their_runner_and_settings() {
+    let sandbox = Sandbox::new();
+    let _worker = Worker::start(&sandbox);
+    let commands = [
+        "uv run pytest -q",
+        "uv run --frozen python -m pytest tests",
+        "poetry run pytest",
+        "npx vitest run",
+        "bundle exec rspec",
+        "PYTHONPATH=. pytest -x",
+        "PYTHONPATH=src DJANGO_SETTINGS_MODULE=app.settings python -m pytest",
+        "pnpm exec playwright test",
+        "docker compose run --rm web pytest",
+        "mise x -- cargo test",
+    ];
+    for session in 0..4 {
+        let name = format!("runner-{session}");
+        sandbox.prompt(&name, &format!("Run all the checks of the project, round {session}"));
+        for (number, command) in commands.iter().enumerate() {
+            bash(&sandbox, &name, &format!("{name}-{number}"), command, Ok("4 passed in 0.12s"));
+        }
+        sandbox.end_turn(&name);
+        sandbox.wait_until_settled();
+    }
+    let known = learnings(&sandbox).join("\n");
+    for runner in [
+        "`uv run pytest -q`",
+        "`poetry run pytest`",
+        "`npx vitest run`",
+        "`bundle exec rspec`",
+        "`PYTHONPATH=. pytest -x`",
+    ] {
+        assert!(known.contains(runner), "{runner} is not in\n{known}");
+    }
+    assert!(!known.contains("`pytest") && !known.contains("`rspec"), "{known}");
 }

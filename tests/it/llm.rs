@@ -1,4 +1,4 @@
-//! Providers of models, from outside.
+//! Model providers, seen from outside.
 
 mod choosing;
 pub mod claude;
@@ -10,7 +10,7 @@ use claude_mem::llm::{Request, Tool};
 use claude_mem::privacy::Redacted;
 use serde_json::json;
 
-/// Looks like no word, so that a search for it finds nothing else.
+/// A key that resembles no word, so that a search for it finds nothing else.
 const KEY: &str = "sk-ant-Qx7mmUnmistakable0Zz";
 
 fn request() -> Request {

@@ -1,6 +1,7 @@
-//! Drives the real binaries from outside, each test in a home of its own.
+//! Drives the real binaries from outside, each test in its own home directory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, clippy::disallowed_methods)]
 
+mod backfill;
 mod commands;
 mod compression;
 mod context_moments;
@@ -8,6 +9,7 @@ mod damage;
 mod damage_by_chance;
 mod damage_within;
 mod dice;
+mod disk_space;
 mod doctor;
 mod endpoint;
 mod faults;
@@ -25,10 +27,14 @@ mod learnings;
 mod llm;
 mod mcp;
 mod model;
+mod money;
 mod nonsense;
+mod notices;
+mod planted;
 mod plugin;
 mod power_loss;
 mod project_identity;
+mod project_keys;
 mod real_client;
 mod recall;
 mod sandbox;

@@ -1,4 +1,4 @@
-//! The model that finds by meaning: installed, used by the worker and the command line, and gone again.
+//! The embedding model: installed, used by the worker and the command line, and unloaded.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ fn cli(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
     run(command, b"")
 }
 
-/// The published model, fetched once into a cache as a user would; nothing where that is not possible.
+/// The published model, fetched once into a cache as a user would; `None` without network access.
 fn model_file() -> Option<PathBuf> {
     let cache = Sandbox::with_data(Path::new(env!("CARGO_TARGET_TMPDIR")).join("model-cache"));
     let mut command = cache.command(env!("CARGO_BIN_EXE_claude-mem"));
@@ -64,7 +64,7 @@ fn a_file_that_is_not_the_model_is_refused() {
     assert!(ran.stderr.contains("SHA-256"), "{ran:?}");
     let status = cli(&sandbox, &["model", "status"]);
     assert!(status.code == Some(0) && status.stdout.contains("No model is installed"), "{status:?}");
-    // A damaged file is told of, and search goes on without it.
+    // A damaged file is reported, and search continues without it.
     std::fs::create_dir_all(sandbox.data().join("models")).unwrap();
     std::fs::copy(&wrong, sandbox.data().join("models/all-minilm-l6-v2-int8.onnx")).unwrap();
     let status = cli(&sandbox, &["model", "status", "--json"]);
@@ -72,6 +72,34 @@ fn a_file_that_is_not_the_model_is_refused() {
     assert_eq!(serde_json::from_str::<Value>(&status.stdout).unwrap()["intact"], false);
     let worker = Worker::start(&sandbox);
     assert_eq!(worker.get("/api/search?q=anything").status, 200);
+}
+
+#[test]
+fn a_model_that_nobody_publishes_is_refused_with_the_names_of_those_that_there_are() {
+    let sandbox = Sandbox::new();
+    let ran = cli(&sandbox, &["model", "install", "gpt"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("minilm and e5-small"), "{ran:?}");
+}
+
+#[test]
+fn another_model_replaces_the_installed_one_and_what_it_has_read() {
+    let Some(model) = model_file() else { return };
+    let sandbox = sandbox();
+    let models = sandbox.data().join("models");
+    std::fs::create_dir_all(&models).unwrap();
+    let before = models.join("e5-small-int8.onnx");
+    std::fs::write(&before, "another model").unwrap();
+    sandbox
+        .database()
+        .execute_batch("INSERT INTO search_models (no, name, dimension) VALUES (1, 'e5-small-int8', 384)")
+        .unwrap();
+    let status = cli(&sandbox, &["model", "status", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&status.stdout).unwrap()["name"], "e5-small");
+    let ran = cli(&sandbox, &["model", "install", "--file", model.to_str().unwrap()]);
+    assert!(ran.code == Some(0) && ran.stdout.contains("minilm"), "{ran:?}");
+    assert!(!before.exists());
+    assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM search_models"), 0);
 }
 
 #[test]
@@ -90,7 +118,7 @@ fn with_the_real_model_search_finds_what_shares_no_word() {
     assert_eq!(first(&found), "1", "{found:#}");
     assert!(found["hits"][0]["explain"]["meaning"].as_f64().unwrap() > 0.9, "{found:#}");
     let loaded = memory_of(&worker);
-    // The setting is a second; after that any look around lets the model go.
+    // The model is unloaded at the next check after one idle second.
     let deadline = std::time::Instant::now() + PATIENCE;
     while memory_of(&worker) > loaded / 2 {
         assert!(
@@ -129,7 +157,14 @@ fn start(sandbox: &Sandbox) -> Worker {
     worker
 }
 
-/// In KiB, shared pages counted by share.
+/// Memory in KiB: proportional set size where available.
+#[cfg(not(target_os = "linux"))]
+fn memory_of(worker: &Worker) -> u64 {
+    crate::service::resident_kib(worker.pid())
+}
+
+/// Proportional set size in KiB.
+#[cfg(target_os = "linux")]
 fn memory_of(worker: &Worker) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", worker.pid())).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();

@@ -1,5 +1,5 @@
-//! Every seed of the fuzzer, and changes to it by chance that can be repeated: what `make fuzz` finds with coverage and hours,
-//! this finds in seconds if it is near. NONSENSE=100000 tries that many changes for each reader.
+//! Every seed of the fuzzer, with repeatable random mutations: finds in seconds the nearest of the failures that `make fuzz`
+//! finds with coverage and hours. NONSENSE=100000 tries that many mutations per reader.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +22,7 @@ mod search;
 #[path = "../../fuzz/src/spool.rs"]
 mod spool;
 
-/// Chance that can be repeated.
+/// A seeded random generator.
 struct Chance(u64);
 
 impl Chance {
@@ -34,7 +34,7 @@ impl Chance {
     }
 }
 
-/// Pieces that readers trip over more often than over any other.
+/// Fragments that break parsers more often than others.
 const PIECES: [&[u8]; 24] = [
     b"\0",
     b"\xff",
@@ -130,7 +130,7 @@ fn exports() {
 }
 
 #[test]
-fn databases_of_others() {
+fn databases_of_other_programs() {
     survives("predecessor", 40, importing::check);
 }
 

@@ -1,4 +1,4 @@
-//! The plugin for Claude Code: what it wires, and how it finds the programs.
+//! The plugin for Claude Code: the hooks that it wires, and how it finds the programs.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ fn the_plugins_parts_fit_together() {
     }
 }
 
-/// A command of the plugin as the client runs it.
+/// A command of the plugin, run like the client does.
 fn shell(sandbox: &Sandbox, command: &str) -> Command {
     let mut shell = sandbox.command("/bin/sh");
     shell.args(["-c", command]).env("CLAUDE_PLUGIN_ROOT", plugin()).env("PATH", "/usr/bin:/bin");
@@ -100,7 +100,7 @@ fn start(session: &str, cwd: &Path) -> String {
 }
 
 #[test]
-fn the_installed_programs_are_found_wherever_they_are() {
+fn the_plugin_finds_the_installed_programs() {
     let recorded = Sandbox::new();
     let elsewhere = recorded.path().join("else where/bin");
     link(&elsewhere, "claude-mem-hook");
@@ -123,15 +123,15 @@ fn the_installed_programs_are_found_wherever_they_are() {
 }
 
 #[test]
-fn without_the_programs_one_line_says_how_to_get_them() {
+fn without_the_programs_one_line_explains_the_installation() {
     let sandbox = Sandbox::new();
     let hook = |verb: &str, payload: &str| -> Ran {
         let ran = run(shell(&sandbox, &format!("{RUN} {verb}")), payload.as_bytes());
         ran.assert_unnoticed();
         ran
     };
-    let told: Value = serde_json::from_str(&hook("context", &start("s", sandbox.path())).stdout).unwrap();
-    assert!(told["systemMessage"].as_str().unwrap().contains("make install"), "{told}");
+    let output: Value = serde_json::from_str(&hook("context", &start("s", sandbox.path())).stdout).unwrap();
+    assert!(output["systemMessage"].as_str().unwrap().contains("make install"), "{output}");
     let large = format!("{{\"prompt\": \"{}\"}}", "x".repeat(1 << 20));
     for verb in ["new", "save", "summary", "end"] {
         assert_eq!(hook(verb, &large).stdout, "");
@@ -159,17 +159,17 @@ fn both(sandbox: &Sandbox, verb: &str, payload: &str) -> Vec<String> {
 }
 
 #[test]
-fn beside_install_nothing_happens_twice() {
+fn plugin_and_install_together_do_nothing_twice() {
     for has_worker in [false, true] {
         let sandbox = Sandbox::new();
         link(&sandbox.path().join(".local/bin"), "claude-mem-hook");
-        sandbox.prompt("earlier", "Paint the boat");
+        sandbox.seen_prompt("earlier", "Paint the boat");
         let _worker = has_worker.then(|| Worker::start(&sandbox));
         for round in 0..3 {
             let session = format!("s{round}");
-            let told = both(&sandbox, "context", &start(&session, sandbox.path()));
-            assert_eq!(told.len(), 1, "told twice, or not at all: {told:?}");
-            assert!(told[0].contains("Paint the boat"), "{told:?}");
+            let output = both(&sandbox, "context", &start(&session, sandbox.path()));
+            assert_eq!(output.len(), 1, "printed twice, or not at all: {output:?}");
+            assert!(output[0].contains("Paint the boat"), "{output:?}");
             both(&sandbox, "new", &prompt(&session, sandbox.path()));
             let count = format!("SELECT count(*) FROM user_prompts WHERE session_id = '{session}'");
             assert_eq!(sandbox.get::<i64>(&count), 1);
@@ -178,7 +178,7 @@ fn beside_install_nothing_happens_twice() {
 }
 
 #[test]
-fn the_plugins_servers_have_all_tools_between_them() {
+fn the_plugins_servers_offer_all_tools() {
     let sandbox = Sandbox::new();
     link(&sandbox.path().join(".local/bin"), "claude-mem");
     let servers = json_file(&plugin().join(".mcp.json"))["mcpServers"].clone();
@@ -190,7 +190,7 @@ fn the_plugins_servers_have_all_tools_between_them() {
         command.args(server["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()));
         let mut client = Client::start(command);
         let greeting = client.initialize("2025-11-25", json!({}));
-        // The client hands on the words of every server.
+        // The client passes on the instructions of every server.
         assert_eq!(
             greeting["result"]["instructions"].is_string(),
             server["alwaysLoad"] == true,
@@ -207,7 +207,7 @@ fn the_plugins_servers_have_all_tools_between_them() {
 }
 
 #[test]
-fn other_agents_are_given_the_tools_and_lose_them_again() {
+fn other_agents_get_the_tools_and_uninstall_removes_them() {
     let sandbox = Sandbox::new();
     let mem = |arguments: &[&str]| {
         let mut command = sandbox.command(env!("CARGO_BIN_EXE_claude-mem"));

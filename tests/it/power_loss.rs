@@ -1,8 +1,8 @@
-//! A power cut takes what was not synced. Whatever it leaves is opened again: the database is whole, no event is there by
-//! half, and nothing is missing that was safe.
+//! A power cut loses unsynced writes. Afterwards the database is intact, no event is stored in part, and nothing that was
+//! synced is missing.
 //!
-//! The real programs run with a library that notes what they ask of the disk; then the disk is made as it may be after a cut
-//! at any step, again and again, by chance that can be repeated.
+//! The real programs run with a preloaded library that records their file operations; then possible disk states after a cut
+//! at any step are built and opened, with a seeded random generator.
 
 #[path = "power_loss/disk.rs"]
 mod disk;
@@ -21,15 +21,15 @@ use crate::service::{Worker, edit_payload};
 use disk::{Chance, Disk, Step};
 use recording::Recording;
 
-/// So many cuts each.
+/// Number of cuts per recording.
 const CUTS: usize = 150;
-/// After each of so many of them a real worker goes on.
+/// Number of those cuts after which a real worker continues.
 const WORKERS: usize = 5;
 
 /// Prompts are p0, p1, …; tools are t0, t1, …
 type Events = BTreeSet<String>;
 
-/// What a disk holds after a cut: in the database, and in the spool.
+/// The events on a disk after a cut: in the database, and in the spool.
 struct Found {
     sandbox: Sandbox,
     stored: Vec<String>,
@@ -42,7 +42,7 @@ impl Found {
     }
 }
 
-/// Cuts the power somewhere, and looks at what is left.
+/// Cuts the power and reads the remaining files.
 fn cut(disk: &Disk, data: &Path, chance: &mut Chance) -> Found {
     let sandbox = Sandbox::new();
     let files = disk.files_after_power_loss(data, chance);
@@ -57,7 +57,7 @@ fn cut(disk: &Disk, data: &Path, chance: &mut Chance) -> Found {
     Found { sandbox, stored, spooled }
 }
 
-/// Its name; the end of a turn has none.
+/// The name of the event in a spool file; the end of a turn has none.
 fn in_spool_file(file: &Path) -> Option<String> {
     let bytes = fs::read(file).unwrap();
     let event: serde_json::Value = serde_json::from_slice(&bytes)
@@ -66,7 +66,7 @@ fn in_spool_file(file: &Path) -> Option<String> {
     prompt.or(event["body"]["Tool"]["tool_use_id"].as_str()).map(str::to_owned)
 }
 
-/// The events in the database, in the order of arrival. It must be whole, and so must they.
+/// The events in the database, in order of arrival. Checks that the database and each event are intact.
 fn stored(sandbox: &Sandbox) -> Vec<String> {
     let path = sandbox.data().join("claude-mem.db");
     if fs::metadata(&path).map_or(0, |meta| meta.len()) == 0 {
@@ -111,12 +111,12 @@ fn is_sync_of_the_log(step: &Step) -> bool {
     matches!(step, Step::SyncBegan { path, .. } if path.to_string_lossy().ends_with("-wal"))
 }
 
-/// Cuts the power again and again. `safe` tells which events must be there after these steps.
+/// Cuts the power at many steps. `safe` returns the events that must exist after these steps.
 fn cut_everywhere(recording: &Recording, steps: &[Step], safe: impl Fn(&[Step]) -> Vec<String>) {
     let data = recording.sandbox.data();
     let order = marks(steps);
     let mut lost_something = 0;
-    // A third of them anywhere, a third where something is made safe, and a third where something is let go.
+    // A third of them anywhere, a third around syncs, and a third around removals.
     let at = |is_such: fn(&Step) -> bool| -> Vec<usize> {
         (1..=steps.len()).filter(|at| is_such(&steps[at - 1])).collect()
     };
@@ -141,28 +141,28 @@ fn cut_everywhere(recording: &Recording, steps: &[Step], safe: impl Fn(&[Step]) 
         written = at;
         let before = &steps[..at];
         let found = cut(&disk, data, &mut Chance(number as u64));
-        let told = format!("seed {number}, cut after step {at} of {}: {:?}", steps.len(), steps[at - 1]);
+        let scenario = format!("seed {number}, cut after step {at} of {}: {:?}", steps.len(), steps[at - 1]);
         let there = found.all();
         for event in safe(before) {
-            assert!(there.contains(&event), "{event} is gone; {told}\n{there:?}");
+            assert!(there.contains(&event), "{event} is gone; {scenario}\n{there:?}");
         }
         lost_something += usize::from(marks(before).iter().any(|event| !there.contains(event)));
-        // Nothing is there without what was stored before it.
+        // An event is there only if all earlier ones are.
         let position = |event: &String| order.iter().position(|known| known == event);
         if found.spooled.is_empty() && !order.iter().any(|event| event.starts_with("spooled")) {
             let expected: Vec<String> = order.iter().take(found.stored.len()).cloned().collect();
-            assert_eq!(found.stored, expected, "not a beginning; {told}");
+            assert_eq!(found.stored, expected, "not a beginning; {scenario}");
         }
-        assert!(there.iter().all(|event| position(event).is_some() || at < steps.len()), "{told}");
+        assert!(there.iter().all(|event| position(event).is_some() || at < steps.len()), "{scenario}");
         if number % (CUTS / WORKERS) == 0 {
-            go_on(&found, &told);
+            go_on(&found, &scenario);
         }
     }
     eprintln!("{CUTS} cuts in {} steps; {lost_something} took an event that was not synced", steps.len());
 }
 
-/// A real worker finds nothing to repair, and works off what is there.
-fn go_on(found: &Found, told: &str) {
+/// A real worker finds no damage and processes all remaining events.
+fn go_on(found: &Found, scenario: &str) {
     let sandbox = &found.sandbox;
     let _worker = Worker::start(sandbox);
     sandbox.prompt("after", "after the cut");
@@ -170,13 +170,13 @@ fn go_on(found: &Found, told: &str) {
     let files = || sandbox.spooled().len();
     let deadline = std::time::Instant::now() + crate::service::PATIENCE;
     while files() > 0 {
-        assert!(std::time::Instant::now() < deadline, "the spool stays; {told}");
+        assert!(std::time::Instant::now() < deadline, "the spool stays; {scenario}");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let now: BTreeSet<String> = stored(sandbox).into_iter().collect();
-    assert!(found.all().is_subset(&now), "{told}\n{:?}\n{now:?}", found.all());
+    assert!(found.all().is_subset(&now), "{scenario}\n{:?}\n{now:?}", found.all());
     let recoveries: i64 = sandbox.get("SELECT count(*) FROM event_log WHERE event_type = 'recovery'");
-    assert_eq!(recoveries, 0, "{told}\n{}", sandbox.logged());
+    assert_eq!(recoveries, 0, "{scenario}\n{}", sandbox.logged());
 }
 
 fn prompt(recording: &Recording, text: &str) {
@@ -189,7 +189,7 @@ fn tool(recording: &Recording, id: &str, bytes: usize) {
     recording.hook("save", &tool_payload("s", id, recording.sandbox.path(), &response), id);
 }
 
-/// Enough that hooks write the log back into the database on their way.
+/// Enough events that hooks checkpoint the WAL.
 fn hooks_alone(recording: &Recording) {
     for number in 0..12 {
         prompt(recording, &format!("p{number}"));
@@ -205,7 +205,7 @@ fn hooks_leave_a_whole_database_and_what_was_synced() {
 }
 
 #[test]
-fn with_synchronous_full_everything_is_there_that_a_hook_accepted() {
+fn synchronous_full_keeps_every_accepted_event() {
     let Some(recording) = Recording::new() else { return };
     recording.sandbox.configure("[hook]\nsynchronous = \"full\"\n");
     hooks_alone(&recording);
@@ -215,12 +215,12 @@ fn with_synchronous_full_everything_is_there_that_a_hook_accepted() {
 /// While the test holds the database, hooks put their events into the spool, which is synced; the worker must have them on
 /// the disk before it takes them out of there.
 #[test]
-fn what_was_spooled_is_in_the_spool_or_in_the_database_at_every_moment() {
+fn spooled_events_are_always_in_the_spool_or_the_database() {
     let Some(recording) = Recording::new() else { return };
     let sandbox = &recording.sandbox;
     prompt(&recording, "p0");
     let holder = sandbox.database();
-    // Nobody notes what the test itself does to the disk: it must do nothing.
+    // The test's own writes are not recorded: it must not write.
     holder.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
     sandbox.configure("[hook]\nbusy_ms = 1\n");
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -261,16 +261,16 @@ fn what_was_spooled_is_in_the_spool_or_in_the_database_at_every_moment() {
     cut_everywhere(&recording, &steps, safe);
 }
 
-/// Whether a sync of the log began after this text was written.
+/// True if a sync of the WAL began after this text was written.
 fn is_written_and_synced(steps: &[Step], text: &str) -> bool {
     let holds = |bytes: &[u8]| bytes.windows(text.len()).any(|window| window == text.as_bytes());
     let written = steps.iter().position(|step| matches!(step, Step::Wrote { bytes, .. } if holds(bytes)));
     written.is_some_and(|written| steps[written..].iter().any(is_sync_of_the_log))
 }
 
-/// Without anybody asking for it: the worker syncs what hooks wrote.
+/// The worker syncs the hooks' writes on its own.
 #[test]
-fn a_living_worker_has_every_event_on_the_disk_a_moment_later() {
+fn a_running_worker_syncs_every_event_soon() {
     let Some(recording) = Recording::new() else { return };
     let sandbox = &recording.sandbox;
     let mut worker = Worker::spawn(recording.watched(sandbox.worker_command()), sandbox);

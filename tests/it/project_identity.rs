@@ -1,4 +1,4 @@
-//! Which project a directory belongs to: the table of expectations, on repositories that git itself made.
+//! The project of a directory: a table of expectations, on repositories created by git itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ impl Repositories {
         Self { scratch: tempfile::tempdir().unwrap() }
     }
 
-    /// Without symbolic links, as projects are keyed.
+    /// The path without symbolic links, as projects are keyed.
     fn path(&self, name: &str) -> PathBuf {
         fs::canonicalize(self.scratch.path()).unwrap().join(name)
     }
@@ -52,7 +52,7 @@ impl Repositories {
 }
 
 #[test]
-fn every_kind_of_directory_belongs_to_the_project_that_people_expect() {
+fn every_kind_of_directory_has_the_expected_project() {
     let here = Repositories::new();
     here.repository("app");
     here.git("app", &["worktree", "add", "--quiet", "-b", "feature/x", "../elsewhere/wt"]);
@@ -97,7 +97,7 @@ fn a_detached_head_has_no_branch() {
 }
 
 #[test]
-fn a_strangers_repository_cannot_pose_as_another_project() {
+fn a_hostile_repository_cannot_pose_as_another_project() {
     let here = Repositories::new();
     here.repository("victim");
     here.git("victim", &["worktree", "add", "--quiet", "-b", "w", "../real"]);
@@ -107,7 +107,7 @@ fn a_strangers_repository_cannot_pose_as_another_project() {
 }
 
 #[test]
-fn a_strange_git_file_does_no_harm() {
+fn a_malformed_git_file_is_harmless() {
     let here = Repositories::new();
     for (name, content) in [
         ("empty", String::new()),

@@ -1,5 +1,5 @@
 //! The real Claude Code against a scripted API on this machine: hooks fire once, the context reaches the model, the plugin's tools
-//! are there. Only where somebody names the client: `CLAUDE_MEM_TEST_CLIENT=/path/of/claude make test`.
+//! are there. Runs only if the client is named: `CLAUDE_MEM_TEST_CLIENT=/path/of/claude make test`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,7 +64,7 @@ fn answer(asked: &Asked, file: &Path) -> Reply {
     streamed(&json!({"type": "tool_use", "id": id, "name": name, "input": input}))
 }
 
-/// One session of the client, without a person.
+/// One non-interactive session of the client.
 fn session(home: &Installed, client: &Path, endpoint: &Endpoint, arguments: &[&str]) {
     let project = home.path("harborline");
     let mut command: Command =
@@ -82,14 +82,14 @@ fn session(home: &Installed, client: &Path, endpoint: &Endpoint, arguments: &[&s
     assert!(ran.stdout.contains("polite now"), "{ran:?}");
 }
 
-/// What of the client's requests holds these words, once for each conversation.
+/// The client's requests, one for each conversation.
 fn conversations(endpoint: &Endpoint) -> Vec<Value> {
     let asked = endpoint.asked().into_iter().map(|asked| asked.body);
     asked.filter(|body| body["tools"].as_array().is_some_and(|tools| !tools.is_empty())).collect()
 }
 
 #[test]
-fn the_real_client_calls_the_hooks_once_tells_the_model_and_finds_the_tools() {
+fn the_real_client_runs_hooks_once_and_finds_the_tools() {
     let Some(client) = std::env::var_os("CLAUDE_MEM_TEST_CLIENT").map(PathBuf::from) else {
         eprintln!("SKIPPED: CLAUDE_MEM_TEST_CLIENT names no Claude Code");
         return;
@@ -98,7 +98,7 @@ fn the_real_client_calls_the_hooks_once_tells_the_model_and_finds_the_tools() {
     std::fs::create_dir(home.path("harborline")).unwrap();
     let file = home.path("harborline").join("greet.py");
     let endpoint = Endpoint::start(move |asked| answer(asked, &file));
-    // Where install asks for its version.
+    // `install` runs it to get the version.
     std::fs::create_dir_all(home.path(".local/bin")).unwrap();
     std::os::unix::fs::symlink(&client, home.path(".local/bin/claude")).unwrap();
     let mut install = home.command(env!("CARGO_BIN_EXE_claude-mem"), &["install"]);
@@ -116,7 +116,7 @@ fn the_real_client_calls_the_hooks_once_tells_the_model_and_finds_the_tools() {
     );
     assert_eq!(home.sandbox.get::<String>("SELECT status FROM sessions"), "completed");
 
-    // The same hooks twice, by the settings and by the plugin. A file that it has not read the client does not write over.
+    // The same hooks twice, by the settings and by the plugin. The client does not overwrite a file that it has not read.
     std::fs::remove_file(home.path("harborline/greet.py")).unwrap();
     let before = conversations(&endpoint).len();
     let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/claude-code");
@@ -124,7 +124,7 @@ fn the_real_client_calls_the_hooks_once_tells_the_model_and_finds_the_tools() {
     home.sandbox.wait_until_settled();
     let second = conversations(&endpoint).split_off(before);
     let text = second.last().unwrap().to_string();
-    assert_eq!(text.matches("# Memory of harborline").count(), 1, "told once");
+    assert_eq!(text.matches("# Memory of harborline").count(), 1, "the context appears once");
     assert!(text.contains("SessionStart hook additional context: # Memory of harborline"), "{text}");
     let tools: Vec<&str> = second.last().unwrap()["tools"]
         .as_array()

@@ -1,4 +1,4 @@
-//! Finding memories again: over the socket, on the command line, with a service and without one.
+//! Search, timeline and show: over the socket and on the command line, with a service and without one.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,7 @@ use crate::service::Worker;
 /// A sandbox whose database holds a prompt, three observations and a summary.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
-    let payload = json!({"session_id": "s1", "cwd": sandbox.path(), "hook_event_name": "UserPromptSubmit",
-                         "prompt": "why does the importer leak connections?"});
-    sandbox.hook("new", payload.to_string()).assert_unnoticed();
+    sandbox.seen_prompt("s1", "why does the importer leak connections?");
     sandbox
         .database()
         .execute_batch(
@@ -65,7 +63,7 @@ fn the_service_answers_the_three_steps() {
 }
 
 #[test]
-fn mistakes_in_parameters_are_told_with_the_right_status() {
+fn bad_parameters_get_the_right_status() {
     let sandbox = sandbox();
     let worker = Worker::start(&sandbox);
     for (method, target, status) in [
@@ -85,7 +83,7 @@ fn mistakes_in_parameters_are_told_with_the_right_status() {
 }
 
 #[test]
-fn hostile_questions_are_answered_over_the_socket() {
+fn hostile_queries_are_answered_over_the_socket() {
     let sandbox = sandbox();
     let worker = Worker::start(&sandbox);
     let long = "pool timeout connection ".repeat(100_000 / 24);
@@ -97,7 +95,7 @@ fn hostile_questions_are_answered_over_the_socket() {
         let answer = worker.send("POST", "/api/search", body.as_bytes());
         assert_eq!(answer.status, 200, "{answer:?}");
         assert!(answer.json()["hits"].is_array());
-        // The bound of 100 ms is the bench's to measure; unoptimised code gets more.
+        // The benchmark checks the bound of 100 ms; unoptimised code gets more.
         assert!(began.elapsed() < Duration::from_secs(5));
     }
     let too_long = worker.get(&format!("/api/search?q={}", "x".repeat(60_000)));
@@ -115,7 +113,7 @@ fn the_command_line_finds_the_same_with_and_without_a_service() {
     };
     let arguments = ["search", "connection", "pool", "--json"];
     let worker = Worker::start(&sandbox);
-    // How rare words are depends on how many rows are indexed.
+    // The rarity of words depends on the number of indexed rows.
     sandbox.wait_for("indexed", "SELECT count(*) = 0 FROM search_pending");
     let served = cli(&sandbox, &arguments);
     drop(worker);
@@ -125,9 +123,9 @@ fn the_command_line_finds_the_same_with_and_without_a_service() {
     let plain = cli(&sandbox, &["search", "--project", "alpha", "pool", "-n", "1"]);
     assert!(plain.stdout.contains("pool") && plain.stdout.contains("alpha, "), "{}", plain.stdout);
     assert!(!plain.stdout.contains('\u{1b}'), "no colours into a pipe");
-    assert!(plain.stdout.contains("--offset 1 shows more"), "{}", plain.stdout);
+    assert!(plain.stdout.contains("use --offset 1 for more"), "{}", plain.stdout);
     let nothing = cli(&sandbox, &["search", "zzzzzzzz"]);
-    assert_eq!((nothing.code, nothing.stdout.as_str()), (Some(0), "Nothing was found.\n"));
+    assert_eq!((nothing.code, nothing.stdout.as_str()), (Some(0), "No results.\n"));
     let wrong = cli(&sandbox, &["search", "x", "--type", "bug"]);
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.stderr.contains("bugfix, feature"), "{}", wrong.stderr);
@@ -147,9 +145,9 @@ fn timeline_show_and_reindex_work_without_a_service() {
         "{show:?}"
     );
     let half = cli(&sandbox, &["show", "1", "77", "S78"]);
-    assert_eq!((half.code, half.stderr.as_str()), (Some(1), "claude-mem: not there: 77, S78\n"));
+    assert_eq!((half.code, half.stderr.as_str()), (Some(1), "claude-mem: not found: 77, S78\n"));
     assert_eq!(cli(&sandbox, &["show", "x"]).code, Some(2));
-    let finds = |word: &str| !cli(&sandbox, &["search", word]).stdout.contains("Nothing was found");
+    let finds = |word: &str| !cli(&sandbox, &["search", word]).stdout.contains("No results");
     assert!(finds("pool"));
     sandbox.database().execute("INSERT INTO search_index (search_index) VALUES ('delete-all')", []).unwrap();
     assert!(!finds("pool"), "the index is empty");
@@ -158,9 +156,9 @@ fn timeline_show_and_reindex_work_without_a_service() {
 }
 
 #[test]
-fn without_a_database_that_is_said() {
+fn a_missing_database_is_reported() {
     let sandbox = Sandbox::new();
     let nothing = cli(&sandbox, &["search", "anything"]);
     assert_eq!(nothing.code, Some(1));
-    assert!(nothing.stderr.contains("nothing is remembered yet"), "{}", nothing.stderr);
+    assert!(nothing.stderr.contains("no memories yet"), "{}", nothing.stderr);
 }

@@ -1,4 +1,4 @@
-//! A home of its own for each test, and the real hook in it.
+//! A home directory for each test, and the real hook in it.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -15,7 +15,7 @@ pub struct Sandbox {
     data: PathBuf,
 }
 
-/// What a run of the hook showed to the outside.
+/// The visible result of a program: exit code, output, duration.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -25,7 +25,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// What every hook must look like from outside, whatever happened.
+    /// Checks that the user noticed nothing: exit code 0, nothing on stderr, nothing but JSON on stdout.
     pub fn assert_unnoticed(&self) -> &Self {
         assert_eq!(self.code, Some(0), "{self:?}");
         assert_eq!(self.stderr, "", "{self:?}");
@@ -44,7 +44,7 @@ impl Sandbox {
         Self { scratch, data }
     }
 
-    /// The same, with the data directory somewhere else.
+    /// A sandbox with another data directory.
     pub fn with_data(data: impl Into<PathBuf>) -> Self {
         Self { data: data.into(), ..Self::new() }
     }
@@ -57,7 +57,7 @@ impl Sandbox {
         &self.data
     }
 
-    /// A command in this sandbox's environment and no other.
+    /// A command with only this sandbox's environment.
     pub fn command(&self, program: impl Into<OsString>) -> Command {
         let mut command = Command::new(program.into());
         command
@@ -66,7 +66,7 @@ impl Sandbox {
             .env("CLAUDE_MEM_HOME", &self.data)
             .env("CLAUDE_CONFIG_DIR", self.path().join("claude"))
             .env("XDG_RUNTIME_DIR", self.path())
-            // A test that wants a worker starts it.
+            // Tests that need a worker start it.
             .env("CLAUDE_MEM_WORKER_AUTOSTART", "false")
             .env("XDG_CONFIG_HOME", self.path().join("xdg-config"))
             .env("XDG_DATA_HOME", self.path().join("xdg-data"))
@@ -96,14 +96,14 @@ impl Sandbox {
         self.database().query_row(sql, [], |row| row.get(0)).unwrap()
     }
 
-    /// How many events wait in the spool.
+    /// The number of events in the spool.
     pub fn spooled(&self) -> Vec<PathBuf> {
         let Ok(entries) = std::fs::read_dir(self.data.join("spool")) else { return Vec::new() };
         let is_event = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
         entries.map(|entry| entry.unwrap().path()).filter(is_event).collect()
     }
 
-    /// How many events were counted as dropped, in the data directory and outside it.
+    /// The number of events counted as dropped, in the data directory and outside it.
     pub fn dropped(&self) -> usize {
         let outside = std::fs::read_dir(self.path().join("claude-mem")).into_iter().flatten();
         let files = outside.map(|entry| entry.unwrap().path()).chain([self.data.join("dropped.log")]);
@@ -111,7 +111,7 @@ impl Sandbox {
     }
 }
 
-/// One of the programs under test: as cargo built it for the tests, or as it lies in `CLAUDE_MEM_TEST_BIN`.
+/// One of the programs under test: built by cargo for the tests, or from `CLAUDE_MEM_TEST_BIN`.
 pub fn program(name: &str) -> PathBuf {
     match (std::env::var_os("CLAUDE_MEM_TEST_BIN"), name) {
         (Some(folder), _) => Path::new(&folder).join(name),
@@ -120,14 +120,14 @@ pub fn program(name: &str) -> PathBuf {
     }
 }
 
-/// Runs a command with this on its stdin.
+/// Runs a command with this input.
 pub fn run(mut command: Command, stdin: &[u8]) -> Ran {
     let start = Instant::now();
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut pipe = child.stdin.take().unwrap();
     std::thread::scope(|scope| {
-        // A process that does not read to the end is no failure of the test's.
+        // A process need not read its whole input.
         scope.spawn(move || drop(pipe.write_all(stdin)));
         let output = child.wait_with_output().unwrap();
         Ran {
@@ -153,7 +153,7 @@ pub fn tool_payload(session: &str, tool_use_id: &str, cwd: &Path, response: &Val
     .to_string()
 }
 
-/// A small file system of its own, where the test may make one.
+/// A small tmpfs, if the test may mount one.
 pub struct Tmpfs(tempfile::TempDir);
 
 impl Tmpfs {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, program};
 
-/// Whatever a test waits for comes within this, or never.
+/// Maximum time that a test waits for a condition.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A worker that runs until it is dropped.
@@ -22,14 +22,14 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts one and waits until it serves, or says why it cannot.
+    /// Starts a worker and waits until it serves or reports why it cannot.
     pub fn start(sandbox: &Sandbox) -> Self {
         let mut worker = Self::spawn(sandbox.worker_command(), sandbox);
         worker.wait_until_it_answers();
         worker
     }
 
-    /// Starts one, and does not wait.
+    /// Starts a worker without waiting.
     pub fn spawn(mut command: Command, sandbox: &Sandbox) -> Self {
         let log = std::fs::File::options().append(true).create(true).open(sandbox.log()).unwrap();
         let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
@@ -56,7 +56,7 @@ impl Worker {
         kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), signal).unwrap();
     }
 
-    /// Stops it in its tracks, at a moment when it holds no lock that others wait for.
+    /// Freezes it (SIGSTOP) while it holds no lock that others wait for.
     pub fn freeze(&self, sandbox: &Sandbox) {
         let database = sandbox.database();
         database.busy_timeout(Duration::ZERO).unwrap();
@@ -70,13 +70,13 @@ impl Worker {
         }
     }
 
-    /// The end that nobody can prepare for.
+    /// Kills it with SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Asks it to stop, and waits.
+    /// Sends SIGTERM and waits for the exit.
     pub fn stop(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.wait()
@@ -93,7 +93,7 @@ impl Worker {
         }
     }
 
-    /// How it ended, if it did.
+    /// The exit status, if it has exited.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
@@ -118,7 +118,7 @@ impl Worker {
         request(&self.socket, method, target, body).expect("an answer")
     }
 
-    /// Waits until health says so.
+    /// Waits until health satisfies a condition.
     pub fn wait_for_health(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -144,7 +144,7 @@ impl Sandbox {
         self.data().join("worker.sock")
     }
 
-    /// What workers said on stderr.
+    /// The stderr of all workers.
     pub fn log(&self) -> PathBuf {
         self.path().join("worker.log")
     }
@@ -159,27 +159,44 @@ impl Sandbox {
         command
     }
 
-    /// The user says something.
+    /// Sends a prompt.
     pub fn prompt(&self, session: &str, text: &str) {
         let payload = json!({"session_id": session, "cwd": self.path(), "prompt": text});
         self.hook("new", payload.to_string()).assert_unnoticed();
     }
 
-    /// A file is edited: an event that is worth an observation.
+    /// Stores a prompt of an earlier session, redacted by a worker and so visible to others.
+    pub fn seen_prompt(&self, session: &str, text: &str) {
+        self.prompt(session, text);
+        self.database().execute("UPDATE user_prompts SET is_raw = 0", []).unwrap();
+    }
+
+    /// Sends an edit: an event that is worth an observation.
     pub fn edit(&self, session: &str, id: &str) {
         self.hook("save", edit_payload(session, id, self.path(), 0)).assert_unnoticed();
     }
 
-    /// The turn ends.
+    /// Sends a `git commit`.
+    pub fn commit(&self, session: &str, id: &str, subject: &str) {
+        let payload = json!({
+            "session_id": session, "cwd": self.path(), "hook_event_name": "PostToolUse", "tool_name": "Bash",
+            "tool_use_id": id, "tool_input": {"command": format!("git commit -am \"{subject}\"")},
+            "tool_response": {"stdout": format!("[main 1a2b3c4] {subject}\n 1 file changed, 1 insertion(+)"),
+                              "stderr": "", "interrupted": false},
+        });
+        self.hook("save", payload.to_string()).assert_unnoticed();
+    }
+
+    /// Ends the turn.
     pub fn end_turn(&self, session: &str) {
         static TURN: AtomicUsize = AtomicUsize::new(0);
         let turn = format!("turn-{}", TURN.fetch_add(1, Ordering::Relaxed));
         let payload = json!({"session_id": session, "cwd": self.path(), "hook_event_name": "Stop", "prompt_id": turn,
-                             "last_assistant_message": "Fixed the greeting."});
+                             "last_assistant_message": CLOSING});
         self.hook("summary", payload.to_string()).assert_unnoticed();
     }
 
-    /// Waits until the database says so.
+    /// Waits until a query returns 1.
     pub fn wait_for(&self, what: &str, sql: &str) {
         let deadline = Instant::now() + PATIENCE;
         let database = self.database();
@@ -193,13 +210,13 @@ impl Sandbox {
         }
     }
 
-    /// Waits until nothing of the queue is open.
+    /// Waits until no queue row is open.
     pub fn wait_until_settled(&self) {
         let sql = "SELECT NOT EXISTS (SELECT 1 FROM pending_queue WHERE status IN ('raw', 'processing'))";
         self.wait_for("settled", sql);
     }
 
-    /// How many rows are in that state.
+    /// The number of queue rows in that state.
     pub fn rows(&self, status: &str) -> i64 {
         self.get(&format!("SELECT count(*) FROM pending_queue WHERE status = '{status}'"))
     }
@@ -211,7 +228,10 @@ impl Sandbox {
     }
 }
 
-/// An edit, with so many bytes of text around it.
+/// The closing message of a turn that repaired the greeting.
+pub const CLOSING: &str = "Corrected the greeting in `greet`: it said \"Helo\" because the template had a typo. All callers use it.";
+
+/// An edit with this many bytes of text around it.
 pub fn edit_payload(session: &str, id: &str, cwd: &Path, bytes: usize) -> String {
     let around = "    print(\"a line like any other\")\n".repeat(bytes / 36);
     let file = cwd.join(format!("{id}.py"));
@@ -225,7 +245,7 @@ pub fn edit_payload(session: &str, id: &str, cwd: &Path, bytes: usize) -> String
     .to_string()
 }
 
-/// What the worker answered.
+/// A response of the worker.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -237,7 +257,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The code of an error, which must have the shape that all have.
+    /// The code of an error, which must have the common shape.
     pub fn error_code(&self) -> String {
         let body = self.json();
         assert!(!body["error"]["message"].as_str().unwrap().is_empty(), "{self:?}");
@@ -249,7 +269,7 @@ pub fn get(socket: &Path, target: &str) -> Option<Answer> {
     request(socket, "GET", target, b"")
 }
 
-/// One request on a connection of its own. None if there is no answer.
+/// One request on its own connection. `None` if there is no answer.
 pub fn request(socket: &Path, method: &str, target: &str, body: &[u8]) -> Option<Answer> {
     let mut stream = UnixStream::connect(socket).ok()?;
     let head = format!(
@@ -257,12 +277,12 @@ pub fn request(socket: &Path, method: &str, target: &str, body: &[u8]) -> Option
         body.len()
     );
     stream.write_all(head.as_bytes()).ok()?;
-    // A server that has heard enough may close before all is sent.
+    // A server that refuses early may close before everything is sent.
     let _ = stream.write_all(body);
     read_answer(&mut stream)
 }
 
-/// Reads what the server says before it closes.
+/// Reads the response up to the end of the connection.
 pub fn read_answer(stream: &mut UnixStream) -> Option<Answer> {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut bytes = Vec::new();
@@ -271,4 +291,11 @@ pub fn read_answer(stream: &mut UnixStream) -> Option<Answer> {
     let (head, body) = text.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
     Some(Answer { status, body: body.to_owned() })
+}
+
+/// Resident memory of a process on systems without /proc.
+#[cfg(not(target_os = "linux"))]
+pub fn resident_kib(pid: u32) -> u64 {
+    let output = Command::new("ps").args(["-o", "rss=", "-p", &pid.to_string()]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
 }

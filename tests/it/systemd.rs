@@ -1,7 +1,7 @@
 //! The units on a real systemd.
 //!
 //! One test boots a machine and runs, as an unprivileged user inside it, the tests of [`inside`]: there they use `systemctl`,
-//! the journal, the hook and the socket as that user would. Where no machine can be booted it says why, and passes.
+//! the journal, the hook and the socket as that user would. If no machine can be booted it prints the reason and passes.
 
 mod inside;
 mod machine;
@@ -10,7 +10,7 @@ mod service;
 use machine::Machine;
 
 #[test]
-fn the_service_lives_as_it_should_under_a_real_systemd() {
+fn the_service_works_under_a_real_systemd() {
     let machine = match Machine::boot() {
         Ok(machine) => machine,
         Err(reason) => {

@@ -1,4 +1,4 @@
-//! What docs/threat-model.md promises, tried from the other side.
+//! Attacks against the promises of docs/threat-model.md.
 
 #[path = "threats/environment.rs"]
 mod environment;

@@ -1,4 +1,4 @@
-//! Clients that misbehave, and those that have no business here: the worker answers all others meanwhile.
+//! Misbehaving and unauthorised clients: the worker keeps answering all others.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -10,17 +10,23 @@ use serde_json::json;
 use crate::sandbox::{Sandbox, run};
 use crate::service::{PATIENCE, Worker, get, read_answer};
 
-/// The longest that a worker may keep a client who says nothing, with slack for a busy machine.
+/// Maximum time until the worker disconnects a silent client, with slack for a busy machine.
 const LET_GO: Duration = Duration::from_secs(15);
 
+#[cfg(target_os = "linux")]
 fn memory_kib(worker: &Worker) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", worker.pid())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     peak.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Reads to the end, which must come in time.
-fn assert_let_go(stream: &mut UnixStream) {
+#[cfg(not(target_os = "linux"))]
+fn memory_kib(worker: &Worker) -> u64 {
+    crate::service::resident_kib(worker.pid())
+}
+
+/// Reads to the end of the connection, which must come in time.
+fn assert_disconnected(stream: &mut UnixStream) {
     let began = Instant::now();
     stream.set_read_timeout(Some(LET_GO)).unwrap();
     let end = stream.read_to_end(&mut Vec::new());
@@ -29,19 +35,19 @@ fn assert_let_go(stream: &mut UnixStream) {
 }
 
 #[test]
-fn who_says_nothing_is_let_go() {
+fn silent_clients_are_disconnected() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
     let mut silent = UnixStream::connect(sandbox.socket()).unwrap();
     let mut used_once = UnixStream::connect(sandbox.socket()).unwrap();
     used_once.write_all(b"GET /api/health HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
     assert_eq!(worker.get("/api/health").status, 200);
-    assert_let_go(&mut silent);
-    assert_let_go(&mut used_once);
+    assert_disconnected(&mut silent);
+    assert_disconnected(&mut used_once);
 }
 
 #[test]
-fn who_sends_a_byte_a_second_is_let_go() {
+fn slow_senders_are_disconnected() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
     let mut stream = UnixStream::connect(sandbox.socket()).unwrap();
@@ -57,7 +63,35 @@ fn who_sends_a_byte_a_second_is_let_go() {
 }
 
 #[test]
-fn a_body_that_does_not_come_is_answered_with_408() {
+fn a_late_body_breaks_no_pipe_on_any_route() {
+    let sandbox = Sandbox::new();
+    let _worker = Worker::start(&sandbox);
+    let routes = [
+        ("POST", "/api/nudge", 20, 202),
+        ("GET", "/api/health", 20, 200),
+        ("GET", "/metrics", 20, 200),
+        ("GET", "/api/queue/stats", 20, 200),
+        ("GET", "/api/nothing", 20, 404),
+        ("PUT", "/api/nudge", 20, 405),
+        ("DELETE", "/api/sessions/nobody", 20, 404),
+        ("POST", "/api/summarize", 20, 400),
+        ("POST", "/api/summarize", 9 << 20, 413),
+    ];
+    for (method, route, bytes, status) in routes.into_iter().cycle().take(4 * routes.len()) {
+        let mut stream = UnixStream::connect(sandbox.socket()).unwrap();
+        let head = format!(
+            "{method} {route} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {bytes}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(30));
+        let sent = stream.write_all(&vec![b'x'; bytes]);
+        assert!(sent.is_ok(), "{method} {route}: {sent:?}");
+        assert_eq!(read_answer(&mut stream).unwrap().status, status, "{method} {route}");
+    }
+}
+
+#[test]
+fn a_missing_body_is_answered_with_408() {
     let sandbox = Sandbox::new();
     let _worker = Worker::start(&sandbox);
     let mut stream = UnixStream::connect(sandbox.socket()).unwrap();
@@ -68,16 +102,16 @@ fn a_body_that_does_not_come_is_answered_with_408() {
 }
 
 #[test]
-fn a_hundred_megabytes_are_refused_and_not_kept() {
+fn a_body_of_100_mb_is_refused_and_not_buffered() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
     let before = memory_kib(&worker);
     let body = vec![b' '; 100 << 20];
-    let told = worker.send("POST", "/api/sessions/s/observations", &body);
-    assert_eq!((told.status, told.error_code().as_str()), (413, "too_large"));
+    let output = worker.send("POST", "/api/sessions/s/observations", &body);
+    assert_eq!((output.status, output.error_code().as_str()), (413, "too_large"));
     let grown = memory_kib(&worker) - before;
     assert!(grown < 4 << 10, "a size that is announced costs nothing, not {grown} KiB");
-    // The same without saying how much it will be.
+    // The same without a Content-Length.
     let mut stream = UnixStream::connect(sandbox.socket()).unwrap();
     let head =
         "POST /api/sessions/s/observations HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -114,7 +148,7 @@ fn five_hundred_at_once_are_all_answered() {
 }
 
 #[test]
-fn five_hundred_who_say_nothing_hold_the_others_up_for_a_moment_only() {
+fn silent_connections_delay_others_only_briefly() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
     let _silent: Vec<_> = (0..500).map(|_| UnixStream::connect(sandbox.socket()).unwrap()).collect();
@@ -127,7 +161,7 @@ fn five_hundred_who_say_nothing_hold_the_others_up_for_a_moment_only() {
 }
 
 #[test]
-fn what_is_not_http_is_survived() {
+fn input_that_is_not_http_is_survived() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
     let long_header = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(1 << 20));
@@ -144,9 +178,9 @@ fn what_is_not_http_is_survived() {
 }
 
 #[test]
-fn another_user_is_refused_whatever_the_files_mode_says() {
+fn another_user_is_refused_despite_open_file_modes() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can become somebody else");
+        eprintln!("skipped: only root can switch users");
         return;
     }
     let sandbox = Sandbox::new();
@@ -161,24 +195,24 @@ fn another_user_is_refused_whatever_the_files_mode_says() {
     let script = "import socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n\
                   s.sendall(b'GET /api/health HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n')\n\
                   print(s.makefile().read())";
-    let mut stranger = sandbox.command("setpriv");
-    stranger.args(["--reuid=65534", "--regid=65534", "--clear-groups", "python3", "-c", script]);
-    stranger.arg(sandbox.socket());
-    let told = run(stranger, b"");
-    if told.code != Some(0) {
-        eprintln!("skipped: setpriv and python3 are needed: {}", told.stderr);
+    let mut other_user = sandbox.command("setpriv");
+    other_user.args(["--reuid=65534", "--regid=65534", "--clear-groups", "python3", "-c", script]);
+    other_user.arg(sandbox.socket());
+    let output = run(other_user, b"");
+    if output.code != Some(0) {
+        eprintln!("skipped: setpriv and python3 are needed: {}", output.stderr);
         return;
     }
     assert!(
-        told.stdout.starts_with("HTTP/1.1 403") && told.stdout.contains(r#""code":"forbidden""#),
-        "{told:?}"
+        output.stdout.starts_with("HTTP/1.1 403") && output.stdout.contains(r#""code":"forbidden""#),
+        "{output:?}"
     );
-    assert!(!told.stdout.contains("queue_depth"), "{told:?}");
+    assert!(!output.stdout.contains("queue_depth"), "{output:?}");
     assert_eq!(worker.get("/api/health").status, 200);
 }
 
 #[test]
-fn nudges_without_end_disturb_nobody() {
+fn a_flood_of_nudges_is_harmless() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
     let nudge = std::os::unix::net::UnixDatagram::unbound().unwrap();

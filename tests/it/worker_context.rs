@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::sandbox::{Ran, Sandbox};
 use crate::service::Worker;
 
-/// A sandbox with something to tell.
+/// A sandbox with memories.
 fn with_history() -> Sandbox {
     let sandbox = Sandbox::new();
-    sandbox.prompt("earlier", "Fix the greeting");
+    sandbox.seen_prompt("earlier", "Fix the greeting");
     sandbox
 }
 
@@ -23,13 +23,13 @@ fn begin(sandbox: &Sandbox, session: &str) -> Ran {
     ran
 }
 
-fn assert_told(ran: &Ran) {
+fn assert_has_context(ran: &Ran) {
     let printed: Value = serde_json::from_str(&ran.stdout).unwrap();
     let context = printed["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
     assert!(context.contains("Fix the greeting"), "{context}");
 }
 
-/// The way that the latest context took, as the log has it.
+/// The path by which the latest context was built, from the event log.
 fn path_of(sandbox: &Sandbox, session: &str) -> String {
     sandbox.wait_for(
         "logged",
@@ -43,10 +43,10 @@ fn path_of(sandbox: &Sandbox, session: &str) -> String {
 }
 
 #[test]
-fn the_worker_is_asked_first_and_both_say_the_same() {
+fn worker_and_hook_render_the_same_context() {
     let sandbox = with_history();
     let alone = begin(&sandbox, "alone");
-    assert_told(&alone);
+    assert_has_context(&alone);
     assert_eq!(path_of(&sandbox, "alone"), "hook");
     let _worker = Worker::start(&sandbox);
     let asked = begin(&sandbox, "asked");
@@ -72,7 +72,7 @@ fn a_worker_that_hangs_costs_no_more_than_the_deadline() {
     let worker = Worker::start(&sandbox);
     worker.freeze(&sandbox);
     let ran = begin(&sandbox, "s");
-    assert_told(&ran);
+    assert_has_context(&ran);
     assert!(ran.took >= Duration::from_millis(300), "it waited: {:?}", ran.took);
     assert!(ran.took < Duration::from_millis(300 + 1500), "{:?}", ran.took);
     assert_eq!(path_of(&sandbox, "s"), "hook");
@@ -82,29 +82,29 @@ fn a_worker_that_hangs_costs_no_more_than_the_deadline() {
 }
 
 #[test]
-fn a_worker_that_cannot_even_be_connected_to_costs_no_more_than_the_deadline() {
+fn an_unreachable_worker_costs_no_more_than_the_deadline() {
     let sandbox = with_history();
     sandbox.configure("[context]\nworker_timeout_ms = 300");
-    // Nobody accepts, and the backlog is full: a plain connect would wait without end.
+    // Nothing accepts, and the backlog is full: a plain connect would wait for ever.
     let _deaf = UnixListener::bind(sandbox.socket()).unwrap();
     rustix::net::listen(&_deaf, 0).unwrap();
     let _first = std::os::unix::net::UnixStream::connect(sandbox.socket()).unwrap();
     let ran = begin(&sandbox, "s");
-    assert_told(&ran);
+    assert_has_context(&ran);
     assert!(ran.took < Duration::from_millis(300 + 1500), "{:?}", ran.took);
 }
 
 #[test]
-fn a_degraded_worker_is_no_obstacle() {
+fn a_degraded_worker_does_not_block_the_context() {
     let sandbox = with_history();
     sandbox.configure("not toml at all [");
     let worker = Worker::start(&sandbox);
     assert_eq!(worker.get("/api/health").json()["status"], "degraded");
-    assert_told(&begin(&sandbox, "s"));
+    assert_has_context(&begin(&sandbox, "s"));
 }
 
 #[test]
-fn an_answer_that_is_none_is_no_obstacle() {
+fn an_invalid_answer_does_not_block_the_context() {
     let answers: [&[u8]; 4] = [
         b"",
         b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
@@ -121,7 +121,7 @@ fn an_answer_that_is_none_is_no_obstacle() {
                 let _ = stream.read(&mut [0; 1024]);
                 let _ = stream.write_all(answer);
             });
-            assert_told(&begin(&sandbox, "s"));
+            assert_has_context(&begin(&sandbox, "s"));
         });
     }
 }
@@ -137,12 +137,12 @@ fn an_answer_without_end_is_cut_off() {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n");
             while stream.write_all(&[b' '; 65536]).is_ok() {}
         });
-        assert_told(&begin(&sandbox, "s"));
+        assert_has_context(&begin(&sandbox, "s"));
     });
 }
 
 #[test]
-fn a_directory_with_any_name_is_asked_for() {
+fn a_project_directory_may_have_any_name() {
     let sandbox = Sandbox::new();
     let place = sandbox.path().join("a b&c=d?#%é\"'");
     std::fs::create_dir(&place).unwrap();
@@ -151,6 +151,6 @@ fn a_directory_with_any_name_is_asked_for() {
     let _worker = Worker::start(&sandbox);
     let payload = json!({"session_id": "s", "cwd": place, "source": "a new & strange=source"});
     let ran = sandbox.hook("context", payload.to_string());
-    assert_told(ran.assert_unnoticed());
+    assert_has_context(ran.assert_unnoticed());
     assert_eq!(path_of(&sandbox, "s"), "worker");
 }

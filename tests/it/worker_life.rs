@@ -1,4 +1,4 @@
-//! From the first breath to the last: one worker per data directory, signals, settings, sockets that vanish.
+//! The worker's life cycle: one worker per data directory, signals, settings, sockets that vanish.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -16,17 +16,20 @@ use crate::service::{Worker, edit_payload, get, request};
 fn a_turn_becomes_observations_and_a_summary() {
     let sandbox = Sandbox::new();
     let _worker = Worker::start(&sandbox);
-    sandbox.prompt("s", "Fix the greeting");
+    sandbox.prompt("s", "Show a polite greeting on the landing page");
     sandbox.edit("s", "a");
     sandbox.end_turn("s");
     sandbox.wait_until_settled();
     assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM observations"), 1);
-    assert_eq!(sandbox.get::<String>("SELECT request FROM session_summaries"), "Fix the greeting");
+    assert_eq!(
+        sandbox.get::<String>("SELECT request FROM session_summaries"),
+        "Show a polite greeting on the landing page"
+    );
     assert_eq!(sandbox.rows("error"), 0);
 }
 
 #[test]
-fn a_second_worker_in_the_foreground_says_that_there_is_one_and_fails() {
+fn a_second_foreground_worker_fails_with_a_message() {
     let sandbox = Sandbox::new();
     let first = Worker::start(&sandbox);
     let second = run(sandbox.worker_command(), b"");
@@ -36,7 +39,7 @@ fn a_second_worker_in_the_foreground_says_that_there_is_one_and_fails() {
 }
 
 #[test]
-fn of_many_that_start_at_once_one_serves_and_all_are_content() {
+fn of_many_concurrent_starts_one_serves_and_all_succeed() {
     let sandbox = Sandbox::new();
     let _stopped = Stopped(&sandbox);
     let program = env!("CARGO_BIN_EXE_claude-mem");
@@ -54,14 +57,17 @@ fn of_many_that_start_at_once_one_serves_and_all_are_content() {
     });
     let pid = get(&sandbox.socket(), "/api/health").unwrap().json()["pid"].clone();
     let again = start();
-    assert_eq!((again.code, again.stdout), (Some(0), format!("The service runs already (pid {pid}).\n")));
+    assert_eq!(
+        (again.code, again.stdout),
+        (Some(0), format!("The service is already running (pid {pid}).\n"))
+    );
     let mut stop = sandbox.command(program);
     stop.arg("stop");
     assert_eq!(run(stop, b"").code, Some(0));
     assert!(get(&sandbox.socket(), "/api/health").is_none());
 }
 
-/// What `start` started is nobody's child: it is stopped whatever becomes of the test.
+/// Stops the worker that `start` detached, even if the test fails.
 struct Stopped<'a>(&'a Sandbox);
 
 impl Drop for Stopped<'_> {
@@ -72,7 +78,7 @@ impl Drop for Stopped<'_> {
 }
 
 #[test]
-fn a_socket_that_vanished_is_there_again_after_a_reload() {
+fn a_reload_restores_a_removed_socket() {
     let sandbox = Sandbox::new();
     let mut worker = Worker::start(&sandbox);
     fs::remove_file(sandbox.socket()).unwrap();
@@ -86,20 +92,90 @@ fn a_socket_that_vanished_is_there_again_after_a_reload() {
 }
 
 #[test]
-fn a_data_directory_that_vanished_is_made_again_with_all_that_was_in_it() {
-    let sandbox = Sandbox::new();
-    let mut worker = Worker::start(&sandbox);
-    fs::remove_dir_all(sandbox.data()).unwrap();
-    worker.signal(Signal::HUP);
-    worker.wait_until_it_answers();
-    sandbox.edit("s", "a");
-    sandbox.end_turn("s");
-    sandbox.wait_until_settled();
-    assert_eq!(run(sandbox.worker_command(), b"").code, Some(1), "and still there is only one");
+fn a_worker_exits_when_its_data_directory_is_removed() {
+    for is_degraded in [false, true] {
+        let sandbox = Sandbox::new();
+        if is_degraded {
+            sandbox.configure("nonsense");
+        }
+        let mut worker = Worker::start(&sandbox);
+        fs::remove_dir_all(sandbox.data()).unwrap();
+        let removed = Instant::now();
+        assert!(worker.wait().success());
+        assert!(removed.elapsed() < Duration::from_secs(60), "{:?}", removed.elapsed());
+        assert!(!sandbox.data().exists());
+        // The next hook records, and a new worker processes its event.
+        sandbox.edit("s", "a");
+        sandbox.end_turn("s");
+        let _next = Worker::start(&sandbox);
+        sandbox.wait_until_settled();
+    }
 }
 
 #[test]
-fn a_worker_whose_place_was_taken_leaves_without_a_trace() {
+fn a_worker_leaves_a_replaced_data_directory_alone() {
+    let sandbox = Sandbox::new();
+    let mut worker = Worker::start(&sandbox);
+    fs::remove_dir_all(sandbox.data()).unwrap();
+    sandbox.edit("s", "a");
+    worker.signal(Signal::HUP);
+    assert!(worker.wait().success());
+    assert!(!sandbox.socket().exists() && !sandbox.data().join("worker.lock").exists());
+}
+
+#[test]
+fn under_a_manager_the_worker_waits_for_a_held_lock() {
+    let sandbox = Sandbox::new();
+    let mut first = Worker::start(&sandbox);
+    let manager = UnixDatagram::bind(sandbox.path().join("notify")).unwrap();
+    manager.set_read_timeout(Some(crate::service::PATIENCE)).unwrap();
+    let mut command = sandbox.worker_command();
+    command.env("NOTIFY_SOCKET", sandbox.path().join("notify"));
+    let mut second = Worker::spawn(command, &sandbox);
+    let hear = |words: &str| {
+        let mut buffer = [0; 4096];
+        loop {
+            let length = manager.recv(&mut buffer).unwrap();
+            if String::from_utf8_lossy(&buffer[..length]).contains(words) {
+                return;
+            }
+        }
+    };
+    hear("READY=1");
+    hear(&format!("waiting: another worker (pid {})", first.pid()));
+    assert!(second.is_alive());
+    first.stop();
+    hear("0 waiting");
+    assert_eq!(second.get("/api/health").json()["pid"], second.pid());
+    // A waiting worker can be stopped.
+    let mut command = sandbox.worker_command();
+    command.env("NOTIFY_SOCKET", sandbox.path().join("notify"));
+    let mut third = Worker::spawn(command, &sandbox);
+    hear("waiting: another worker");
+    assert!(third.stop().success());
+    assert!(second.is_alive());
+}
+
+#[test]
+fn status_does_not_trigger_socket_activation() {
+    let sandbox = Sandbox::new();
+    sandbox.edit("s", "a");
+    let listener = std::os::unix::net::UnixListener::bind(sandbox.socket()).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let mut command = sandbox.command(crate::sandbox::program("claude-mem"));
+    command.arg("status");
+    let ran = run(command, b"");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("stopped"), "{ran:?}");
+    assert_eq!(
+        listener.accept().unwrap_err().kind(),
+        std::io::ErrorKind::WouldBlock,
+        "no connection was made"
+    );
+}
+
+#[test]
+fn a_worker_that_lost_its_socket_leaves_no_trace() {
     let sandbox = Sandbox::new();
     let mut first = Worker::start(&sandbox);
     fs::remove_dir_all(sandbox.data()).unwrap();
@@ -125,9 +201,9 @@ fn a_bad_setting_degrades_the_service_until_it_is_repaired() {
     sandbox.edit("s", "a");
     sandbox.end_turn("s");
     sandbox.configure("[worker]\nconcurrency = 1");
-    worker.wait_for_health("well", |health| health["status"] == "ok");
+    worker.wait_for_health("healthy", |health| health["status"] == "ok");
     sandbox.wait_until_settled();
-    assert_eq!(sandbox.logged().matches("degraded").count(), 1, "said once: {}", sandbox.logged());
+    assert_eq!(sandbox.logged().matches("degraded").count(), 1, "logged once: {}", sandbox.logged());
 }
 
 #[test]
@@ -161,24 +237,24 @@ fn a_reload_changes_the_settings_and_fails_no_request() {
 }
 
 #[test]
-fn a_bad_setting_at_a_reload_is_told_and_forgiven() {
+fn a_bad_setting_at_a_reload_is_reported_and_ignored() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
     sandbox.configure("[no_such_section]\nkey = 1");
     worker.signal(Signal::HUP);
-    let is_told =
+    let is_reported =
         |health: &Value| health["reason"].as_str().is_some_and(|reason| reason.contains("no_such_section"));
-    let health = worker.wait_for_health("told", is_told);
+    let health = worker.wait_for_health("reported", is_reported);
     assert_eq!(health["status"], "degraded");
     sandbox.configure("");
-    worker.wait_for_health("well", |health| health["status"] == "ok");
+    worker.wait_for_health("healthy", |health| health["status"] == "ok");
 }
 
 #[test]
 fn a_reload_is_not_lost_while_the_database_is_being_opened() {
     let sandbox = Sandbox::new();
     sandbox.prompt("s", "so that there is a database");
-    // Nobody else can even read.
+    // The exclusive lock blocks readers too.
     let holder = sandbox.database();
     holder.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT").unwrap();
     let worker = Worker::start(&sandbox);
@@ -188,20 +264,20 @@ fn a_reload_is_not_lost_while_the_database_is_being_opened() {
     sandbox.configure("[no_such_section]\nkey = 1");
     worker.signal(Signal::HUP);
     drop(holder);
-    let is_told =
+    let is_reported =
         |health: &Value| health["reason"].as_str().is_some_and(|reason| reason.contains("no_such_section"));
-    worker.wait_for_health("told", is_told);
+    worker.wait_for_health("reported", is_reported);
 }
 
 #[test]
-fn a_terminated_worker_gives_back_what_it_claimed_at_no_attempt() {
+fn a_terminated_worker_returns_its_claims_without_an_attempt() {
     let sandbox = Sandbox::new();
     sandbox.configure("[worker]\nstop_s = 1");
     let mut worker = Worker::start(&sandbox);
     let holder = claimed_and_held(&sandbox);
     let began = Instant::now();
     worker.signal(Signal::TERM);
-    // The lock is let go only when the worker has given up on its result, so that it can give the claim back.
+    // Release the lock only after the worker gave up on its result, so that it can return the claim.
     std::thread::sleep(Duration::from_millis(1500));
     drop(holder);
     assert!(worker.wait().success());
@@ -216,7 +292,7 @@ fn a_terminated_worker_gives_back_what_it_claimed_at_no_attempt() {
     assert_eq!(sandbox.get::<i64>("SELECT count(*) - count(DISTINCT queue_id) FROM observation_sources"), 0);
 }
 
-/// A batch that is claimed, and the write lock in our hand before it could be settled.
+/// Waits for a claimed batch and takes the write lock before the worker can settle it.
 fn claimed_and_held(sandbox: &Sandbox) -> rusqlite::Connection {
     let database = sandbox.database();
     for attempt in 0..50 {
@@ -241,7 +317,7 @@ fn claimed_and_held(sandbox: &Sandbox) -> rusqlite::Connection {
     panic!("the worker is too fast for this test");
 }
 
-/// As under systemd: somebody else holds the socket while one worker goes and the next comes.
+/// As under systemd: the test holds the socket while one worker replaces another.
 #[test]
 fn a_restart_under_load_fails_no_request() {
     let sandbox = Sandbox::new();
@@ -276,7 +352,7 @@ fn a_restart_under_load_fails_no_request() {
             }
             assert!(worker.stop().success());
         }
-        // Those under way still want their answer.
+        // Requests in flight must still be answered.
         let _last = Worker::spawn(handed_over(&sandbox, &listener), &sandbox);
         stop.store(true, Ordering::Relaxed);
         clients.into_iter().for_each(|client| client.join().unwrap());
@@ -286,7 +362,7 @@ fn a_restart_under_load_fails_no_request() {
     assert!(sandbox.socket().exists(), "the socket is the holder's");
 }
 
-/// A worker that is given our listening socket as descriptor 3, by a shell that knows its own process id.
+/// A worker that gets our listening socket as descriptor 3, through a shell that sets LISTEN_PID.
 fn handed_over(sandbox: &Sandbox, listener: &std::os::unix::net::UnixListener) -> std::process::Command {
     let mut command = sandbox.command("/bin/sh");
     command

@@ -1,4 +1,4 @@
-//! Nothing is lost and nothing is done twice: kills, stops, the spool, time.
+//! Nothing is lost and nothing is done twice: kills, stops, the spool, retention.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
 }
 
-/// Events large enough that making memory of them takes a while, and their turn's end.
+/// A turn with events so large that processing takes a while.
 fn large_turn(sandbox: &Sandbox, session: &str) {
     for number in 0..8 {
         let payload = edit_payload(session, &format!("{session}-{number}"), sandbox.path(), 500_000);
@@ -33,7 +33,7 @@ fn wait_until_claimed(sandbox: &Sandbox, session: &str) {
 }
 
 #[test]
-fn what_was_claimed_when_the_worker_was_killed_is_done_once_by_the_next() {
+fn claims_of_a_killed_worker_are_done_once_by_the_next() {
     let sandbox = Sandbox::new();
     let mut worker = Worker::start(&sandbox);
     let mut hit = false;
@@ -61,7 +61,7 @@ fn what_was_claimed_when_the_worker_was_killed_is_done_once_by_the_next() {
 }
 
 #[test]
-fn a_stopped_session_stays_stopped_even_if_its_work_was_under_way() {
+fn a_stopped_session_stays_stopped_during_its_job() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
     for attempt in 0..30 {
@@ -73,7 +73,7 @@ fn a_stopped_session_stays_stopped_even_if_its_work_was_under_way() {
         if answer.json()["skipped"].as_i64().unwrap() < 9 {
             continue;
         }
-        // A piece of work that comes later shows that the one under way is over.
+        // A later job proves that the one in flight has ended.
         large_turn(&sandbox, "later");
         sandbox.wait_until_settled();
         let count = |what: &str| sandbox.get::<i64>(&format!("SELECT count(*) FROM {what} = '{session}'"));
@@ -95,7 +95,9 @@ fn order_within_a_session_is_the_order_of_arrival() {
     sandbox.configure("[batch]\nenabled = false\n[worker]\nconcurrency = 8");
     for number in 0..10 {
         for session in ["a", "b", "c"] {
+            sandbox.prompt(session, &format!("Correct the greeting in module {number}"));
             sandbox.edit(session, &format!("{session}{number}"));
+            sandbox.end_turn(session);
         }
     }
     let _worker = Worker::start(&sandbox);
@@ -109,7 +111,7 @@ fn order_within_a_session_is_the_order_of_arrival() {
 }
 
 #[test]
-fn the_spool_is_taken_in_in_order_and_what_is_no_event_is_put_aside() {
+fn the_spool_is_drained_in_order_and_bad_files_are_set_aside() {
     let sandbox = Sandbox::new();
     sandbox.edit("s", "first");
     let holder = sandbox.database();
@@ -121,7 +123,7 @@ fn the_spool_is_taken_in_in_order_and_what_is_no_event_is_put_aside() {
     assert_eq!(sandbox.spooled().len(), 5);
     let spool = sandbox.data().join("spool");
     fs::write(spool.join("000000000000001-0000000001-000000.json"), "{\"key\":").unwrap();
-    // It has the shape of an event, but no database can take it.
+    // It parses as an event, but the database rejects it.
     let homeless =
         json!({"key": {"Exact": "x"}, "at": 1, "session": null, "body": {"End": {"reason": null}}});
     fs::write(spool.join("000000000000002-0000000001-000000.json"), homeless.to_string()).unwrap();
@@ -130,14 +132,14 @@ fn the_spool_is_taken_in_in_order_and_what_is_no_event_is_put_aside() {
     sandbox.wait_for("taken in", "SELECT count(*) = 6 FROM pending_queue");
     let order = "SELECT group_concat(tool_use_id) FROM (SELECT tool_use_id FROM pending_queue ORDER BY id)";
     assert_eq!(sandbox.get::<String>(order), "first,spooled0,spooled1,spooled2,spooled3,spooled4");
-    let health = worker.wait_for_health("well", |health| health["status"] == "ok");
+    let health = worker.wait_for_health("healthy", |health| health["status"] == "ok");
     assert_eq!(health["queue_depth"], 6);
     assert!(sandbox.spooled().is_empty());
     assert_eq!(fs::read_dir(spool.join("rejected")).unwrap().count(), 3);
 }
 
 #[test]
-fn a_long_spool_is_taken_in_completely() {
+fn a_long_spool_is_drained_completely() {
     let sandbox = Sandbox::new();
     fs::create_dir_all(sandbox.data().join("spool")).unwrap();
     let began = now();
@@ -158,9 +160,9 @@ fn a_long_spool_is_taken_in_completely() {
 }
 
 #[test]
-fn a_session_that_fell_silent_is_summarised_and_interrupted_and_can_come_back() {
+fn a_silent_session_is_summarised_and_can_resume() {
     let sandbox = Sandbox::new();
-    sandbox.prompt("s", "Fix the greeting");
+    sandbox.prompt("s", "Show a polite greeting on the landing page");
     sandbox.edit("s", "a");
     sandbox
         .hook("context", json!({"session_id": "empty", "cwd": sandbox.path()}).to_string())
@@ -173,7 +175,10 @@ fn a_session_that_fell_silent_is_summarised_and_interrupted_and_can_come_back() 
     sandbox.wait_for("interrupted", "SELECT count(*) = 2 FROM sessions WHERE status = 'interrupted'");
     assert_eq!(sandbox.get::<i64>("SELECT ended_at FROM sessions WHERE id = 's'"), long_ago);
     assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM observations"), 1);
-    assert_eq!(sandbox.get::<String>("SELECT request FROM session_summaries"), "Fix the greeting");
+    assert_eq!(
+        sandbox.get::<String>("SELECT request FROM session_summaries"),
+        "Show a polite greeting on the landing page"
+    );
     let resumed = json!({"session_id": "s", "cwd": sandbox.path(), "source": "resume"});
     sandbox.hook("context", resumed.to_string()).assert_unnoticed();
     assert_eq!(sandbox.get::<String>("SELECT status FROM sessions WHERE id = 's'"), "active");
@@ -181,7 +186,7 @@ fn a_session_that_fell_silent_is_summarised_and_interrupted_and_can_come_back() 
 }
 
 #[test]
-fn what_is_too_old_is_dropped_and_the_file_shrinks() {
+fn expired_rows_are_dropped_and_the_file_shrinks() {
     let sandbox = Sandbox::new();
     sandbox.hook("save", tool_payload("s", "t", sandbox.path(), &Value::Null)).assert_unnoticed();
     let database = sandbox.database();
@@ -213,7 +218,7 @@ fn what_is_too_old_is_dropped_and_the_file_shrinks() {
 }
 
 #[test]
-fn the_log_stays_short_in_a_flood_even_if_somebody_always_reads() {
+fn the_wal_stays_short_in_a_flood_despite_readers() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
     let log = || fs::metadata(sandbox.data().join("claude-mem.db-wal")).map_or(0, |meta| meta.len());
@@ -230,7 +235,7 @@ fn the_log_stays_short_in_a_flood_even_if_somebody_always_reads() {
                 }
             });
         }
-        // How long it gets depends on when the worker gets its turn; that it is emptied again and again does not.
+        // The length depends on scheduling; the number of checkpoints does not.
         let (mut emptied, mut before) = (0, 0);
         for _ in 0..400 {
             let sql = "INSERT INTO event_log (event_type, data, created_at) VALUES ('x', json_quote(hex(zeroblob(500000))), ?1)";

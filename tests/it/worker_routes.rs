@@ -1,4 +1,4 @@
-//! Every route: what it answers, and how it refuses.
+//! Every route: its answers and its errors.
 
 use serde_json::{Value, json};
 
@@ -6,18 +6,20 @@ use crate::sandbox::Sandbox;
 use crate::service::{Answer, Worker};
 
 fn keys(answer: &Answer) -> Vec<String> {
-    answer.json().as_object().unwrap().keys().cloned().collect()
+    let mut keys: Vec<String> = answer.json().as_object().unwrap().keys().cloned().collect();
+    keys.sort();
+    keys
 }
 
 fn assert_refused(answer: &Answer, status: u16, code: &str) {
     assert_eq!((answer.status, answer.error_code().as_str()), (status, code), "{answer:?}");
 }
 
-/// A worker with one turn behind it.
+/// A worker with one processed turn.
 fn with_a_turn() -> (Sandbox, Worker) {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
-    sandbox.prompt("s", "Fix the greeting");
+    sandbox.prompt("s", "Show a polite greeting on the landing page");
     sandbox.edit("s", "a");
     sandbox.end_turn("s");
     sandbox.wait_until_settled();
@@ -73,7 +75,7 @@ fn counts_follow_what_happens() {
 }
 
 #[test]
-fn requests_that_change_something_are_in_the_event_log_and_questions_are_not() {
+fn only_changing_requests_are_in_the_event_log() {
     let (sandbox, worker) = with_a_turn();
     assert_eq!(worker.get("/api/health").status, 200);
     assert_eq!(worker.delete("/api/sessions/s").status, 200);
@@ -85,12 +87,15 @@ fn requests_that_change_something_are_in_the_event_log_and_questions_are_not() {
 }
 
 #[test]
-fn what_is_stored_can_be_read() {
+fn stored_rows_can_be_read() {
     let (sandbox, worker) = with_a_turn();
     let context =
         worker.get(&format!("/api/context?project_path={}&session_id=other", sandbox.path().display()));
-    assert_eq!(keys(&context), ["build_ms", "context", "layers", "skipped", "tokens"]);
-    assert!(context.json()["context"].as_str().unwrap().contains("Fix the greeting"), "{context:?}");
+    assert_eq!(keys(&context), ["build_ms", "context", "layers", "log", "skipped", "tokens"]);
+    assert!(
+        context.json()["context"].as_str().unwrap().contains("Show a polite greeting on the landing page"),
+        "{context:?}"
+    );
     let observations = worker.get("/api/observations?ids=1,99").json();
     assert_eq!(observations["observations"].as_array().unwrap().len(), 1);
     assert_eq!(observations["observations"][0]["session_id"], "s");
@@ -102,21 +107,24 @@ fn what_is_stored_can_be_read() {
 }
 
 #[test]
-fn a_subdirectory_is_told_about_its_project() {
+fn a_subdirectory_gets_its_projects_context() {
     let (sandbox, worker) = with_a_turn();
     std::fs::create_dir_all(sandbox.path().join(".git/refs")).unwrap();
     std::fs::create_dir_all(sandbox.path().join(".git/objects")).unwrap();
     std::fs::write(sandbox.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
     std::fs::create_dir_all(sandbox.path().join("src")).unwrap();
     let context = worker.get(&format!("/api/context?project_path={}/src", sandbox.path().display()));
-    assert!(context.json()["context"].as_str().unwrap().contains("Fix the greeting"), "{context:?}");
+    assert!(
+        context.json()["context"].as_str().unwrap().contains("Show a polite greeting on the landing page"),
+        "{context:?}"
+    );
 }
 
 #[test]
 fn a_session_lives_through_the_api_alone() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
-    let begun = json!({"cwd": sandbox.path(), "prompt": "Fix the greeting", "prompt_id": "p1"});
+    let begun = json!({"cwd": sandbox.path(), "prompt": "Show a polite greeting on the landing page", "prompt_id": "p1"});
     for queued in [1, 0] {
         let answer = worker.post("/api/sessions/api/init", &begun);
         assert_eq!(
@@ -152,7 +160,7 @@ fn a_list_with_one_bad_event_stores_none() {
 }
 
 #[test]
-fn what_the_user_excludes_is_not_recorded_by_this_way_either() {
+fn the_api_does_not_record_excluded_projects() {
     let sandbox = Sandbox::new();
     sandbox.configure(&format!("[capture]\nexclude_projects = ['{}']", sandbox.path().display()));
     let worker = Worker::start(&sandbox);
@@ -162,10 +170,10 @@ fn what_the_user_excludes_is_not_recorded_by_this_way_either() {
 }
 
 #[test]
-fn a_summary_that_is_asked_for_is_made_and_returned() {
+fn a_requested_summary_is_made_and_returned() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
-    sandbox.prompt("s", "Fix the greeting");
+    sandbox.prompt("s", "Show a polite greeting on the landing page");
     sandbox.edit("s", "a");
     let answer = worker.post("/api/summarize", &json!({"session_id": "s"}));
     assert_eq!(answer.status, 200, "{answer:?}");

@@ -1,4 +1,4 @@
-//! What the disk can do to a living worker: files that vanish or turn to garbage, a full disk, a clock set back.
+//! Storage faults under a running worker: files that vanish or turn to garbage, a full disk, a clock set back.
 
 use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ fn database_files(sandbox: &Sandbox) -> Vec<std::path::PathBuf> {
     ["", "-wal", "-shm"].map(|end| sandbox.data().join(format!("claude-mem.db{end}"))).to_vec()
 }
 
-/// A turn is taken in and settled.
+/// Checks that a turn is recorded and settled.
 fn assert_it_works(sandbox: &Sandbox, session: &str) {
     sandbox.prompt(session, "Fix the greeting");
     sandbox.edit(session, &format!("{session}-edit"));
@@ -25,17 +25,17 @@ fn assert_it_works(sandbox: &Sandbox, session: &str) {
 }
 
 #[test]
-fn a_database_that_is_deleted_is_made_anew() {
+fn a_deleted_database_is_recreated() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
     assert_it_works(&sandbox, "before");
     database_files(&sandbox).iter().for_each(|file| fs::remove_file(file).unwrap());
     assert_it_works(&sandbox, "after");
-    worker.wait_for_health("well", |health| health["status"] == "ok");
+    worker.wait_for_health("healthy", |health| health["status"] == "ok");
 }
 
 #[test]
-fn what_is_posted_into_a_deleted_database_is_not_called_stored() {
+fn posts_to_a_deleted_database_are_not_reported_as_stored() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
     assert_it_works(&sandbox, "before");
@@ -55,7 +55,7 @@ fn what_is_posted_into_a_deleted_database_is_not_called_stored() {
 }
 
 #[test]
-fn a_database_replaced_by_garbage_is_put_aside_and_the_service_goes_on() {
+fn a_database_replaced_by_garbage_is_set_aside() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
     assert_it_works(&sandbox, "before");
@@ -72,7 +72,7 @@ fn a_database_replaced_by_garbage_is_put_aside_and_the_service_goes_on() {
         assert!(Instant::now() < deadline, "{}", sandbox.logged());
         std::thread::sleep(Duration::from_millis(10));
     }
-    worker.wait_for_health("well", |health| health["status"] == "ok");
+    worker.wait_for_health("healthy", |health| health["status"] == "ok");
     sandbox.wait_for("taken in", "SELECT count(*) = 1 FROM pending_queue WHERE event_key = 'tool:s:spooled'");
     let aside = fs::read_dir(sandbox.data().join("damaged")).unwrap().map(|entry| entry.unwrap().path());
     let kept: Vec<_> =
@@ -96,16 +96,16 @@ fn a_database_overwritten_in_place_is_survived_too() {
     sandbox.edit("s", "unlucky");
     worker.post("/api/nudge", &serde_json::Value::Null);
     worker.wait_for_health("degraded", |health| health["status"] == "degraded");
-    // The repair, as a person would do it.
+    // Repair it like a user would.
     files.iter().for_each(|file| drop(fs::remove_file(file)));
     fs::copy(&saved, &files[0]).unwrap();
-    worker.wait_for_health("well", |health| health["status"] == "ok");
+    worker.wait_for_health("healthy", |health| health["status"] == "ok");
     assert_it_works(&sandbox, "after");
     assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM observations WHERE session_id = 'before'"), 1);
 }
 
 #[test]
-fn a_full_disk_is_waited_for_and_loses_nothing_that_was_accepted() {
+fn a_full_disk_loses_no_accepted_event() {
     let Some(mount) = Tmpfs::new("size=6m") else { return };
     let sandbox = Sandbox::with_data(mount.path());
     let worker = Worker::start(&sandbox);
@@ -126,7 +126,7 @@ fn a_full_disk_is_waited_for_and_loses_nothing_that_was_accepted() {
     fs::remove_file(&filler).unwrap();
     sandbox.end_turn("s");
     sandbox.wait_until_settled();
-    worker.wait_for_health("well", |health| health["status"] == "ok");
+    worker.wait_for_health("healthy", |health| health["status"] == "ok");
     assert!(sandbox.spooled().is_empty(), "{:?}", sandbox.spooled());
     let settled = "SELECT count(*) FROM pending_queue WHERE session_id = 's' AND kind = 'observation' AND status = 'done'";
     assert!(sandbox.get::<i64>(settled) >= accepted, "{} of {accepted}", sandbox.get::<i64>(settled));
@@ -135,13 +135,13 @@ fn a_full_disk_is_waited_for_and_loses_nothing_that_was_accepted() {
 }
 
 #[test]
-fn a_disk_that_is_full_when_the_result_is_to_be_stored_keeps_the_result_for_later() {
+fn a_result_waits_in_memory_while_the_disk_is_full() {
     let Some(mount) = Tmpfs::new("size=24m") else { return };
     let sandbox = Sandbox::with_data(mount.path());
     sandbox.configure("[batch]\nmax_size = 4");
     let worker = Worker::start(&sandbox);
     let filler = mount.path().join("filler");
-    // Only the worker's own writes meet the full disk: all events are there before.
+    // Only the worker's own writes meet the full disk: all events were stored before.
     worker.freeze(&sandbox);
     for number in 0..8 {
         let payload = edit_payload("s", &format!("t{number}"), sandbox.path(), 100_000);
@@ -154,13 +154,13 @@ fn a_disk_that_is_full_when_the_result_is_to_be_stored_keeps_the_result_for_late
     assert!(health["reason"].as_str().unwrap().contains("full"), "{health}");
     assert_eq!(worker.get("/api/queue/stats").status, 200, "what can be read is still served");
     fs::remove_file(&filler).unwrap();
-    worker.wait_for_health("well", |health| health["status"] == "ok");
+    worker.wait_for_health("healthy", |health| health["status"] == "ok");
     sandbox.wait_until_settled();
     assert_eq!((sandbox.rows("done"), sandbox.rows("error")), (9, 0));
-    assert_eq!(sandbox.get::<i64>("SELECT sum(attempts) FROM pending_queue"), 0, "it was nobody's fault");
+    assert_eq!(sandbox.get::<i64>("SELECT sum(attempts) FROM pending_queue"), 0, "no attempt is counted");
 }
 
-/// An event in the spool, because somebody holds the lock.
+/// Spools an event by holding the write lock.
 fn spool_an_event(sandbox: &Sandbox, id: &str) -> std::path::PathBuf {
     sandbox.edit("s", "first");
     let holder = sandbox.database();
@@ -170,16 +170,16 @@ fn spool_an_event(sandbox: &Sandbox, id: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_spool_file_that_cannot_be_read_for_a_while_is_not_put_aside() {
+fn a_temporarily_unreadable_spool_file_is_kept() {
     let sandbox = Sandbox::new();
     let file = spool_an_event(&sandbox, "unreadable");
     let kept = sandbox.path().join("kept");
     fs::rename(&file, &kept).unwrap();
-    // Permissions do not stop root; a link to itself stops everybody.
+    // Permissions do not stop root; a link to itself does.
     std::os::unix::fs::symlink(&file, &file).unwrap();
     let worker = Worker::start(&sandbox);
     let deadline = Instant::now() + PATIENCE;
-    while !sandbox.logged().contains("cannot be read now") {
+    while !sandbox.logged().contains("cannot read a spool file now") {
         assert!(Instant::now() < deadline, "{}", sandbox.logged());
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -190,7 +190,7 @@ fn a_spool_file_that_cannot_be_read_for_a_while_is_not_put_aside() {
 }
 
 #[test]
-fn what_a_killed_backup_or_hook_left_unfinished_is_removed() {
+fn unfinished_files_of_killed_processes_are_removed() {
     let sandbox = Sandbox::new();
     sandbox.edit("s", "t");
     let left =
@@ -209,7 +209,7 @@ fn what_a_killed_backup_or_hook_left_unfinished_is_removed() {
 }
 
 #[test]
-fn somebody_who_holds_the_write_lock_for_long_is_waited_for() {
+fn a_long_held_write_lock_is_waited_for() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
     assert_it_works(&sandbox, "before");
@@ -220,18 +220,18 @@ fn somebody_who_holds_the_write_lock_for_long_is_waited_for() {
     assert!(health["reason"].as_str().unwrap().contains("busy"), "{health}");
     assert_eq!(worker.get("/api/sessions").status, 200, "what can be read is still served");
     holder.execute_batch("ROLLBACK").unwrap();
-    worker.wait_for_health("well", |health| health["status"] == "ok");
+    worker.wait_for_health("healthy", |health| health["status"] == "ok");
     assert!(sandbox.spooled().is_empty());
 }
 
 #[test]
-fn a_worker_ends_in_time_however_many_wait_for_a_lock_that_somebody_holds() {
+fn a_worker_stops_in_time_despite_writes_waiting_for_a_lock() {
     let sandbox = Sandbox::new();
     let mut worker = Worker::start(&sandbox);
     assert_it_works(&sandbox, "before");
     let holder = sandbox.database();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
-    // Each of them brings something into the index first, or tries to.
+    // Each request first tries to update the index.
     let ask = || {
         let socket = sandbox.socket();
         std::thread::spawn(move || crate::service::get(&socket, "/api/search?q=greeting"))
@@ -241,7 +241,7 @@ fn a_worker_ends_in_time_however_many_wait_for_a_lock_that_somebody_holds() {
     std::thread::sleep(Duration::from_secs(1));
     let asked = Instant::now();
     assert!(worker.stop().success());
-    // Five seconds for each of them would be more than a minute.
+    // Five seconds for each would exceed a minute.
     assert!(asked.elapsed().as_secs() < 40, "{:?}\n{}", asked.elapsed(), sandbox.logged());
     clients.into_iter().for_each(|client| drop(client.join()));
     drop(holder);
@@ -249,7 +249,7 @@ fn a_worker_ends_in_time_however_many_wait_for_a_lock_that_somebody_holds() {
 }
 
 #[test]
-fn rows_from_a_future_that_did_not_come_are_worked_on_now() {
+fn rows_dated_in_the_future_are_processed_now() {
     let sandbox = Sandbox::new();
     sandbox.edit("open-batch", "a");
     sandbox.edit("backed-off", "b");
@@ -268,7 +268,7 @@ fn rows_from_a_future_that_did_not_come_are_worked_on_now() {
 }
 
 #[test]
-fn a_row_that_is_broken_stops_no_other() {
+fn a_broken_row_does_not_stop_others() {
     let sandbox = Sandbox::new();
     sandbox.edit("good", "a");
     sandbox.edit("broken", "b");
@@ -283,7 +283,7 @@ fn a_row_that_is_broken_stops_no_other() {
             [],
         )
         .unwrap();
-    // A session that somebody deleted by hand, with foreign keys off.
+    // A session deleted manually, with foreign keys off.
     database.execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM sessions WHERE id = 'broken'").unwrap();
     sandbox.configure("[queue]\nmax_attempts = 1");
     let worker = Worker::start(&sandbox);
@@ -294,7 +294,7 @@ fn a_row_that_is_broken_stops_no_other() {
 }
 
 #[test]
-fn a_database_from_the_future_is_left_alone_and_the_user_is_told() {
+fn a_database_from_the_future_is_left_alone_and_reported() {
     let sandbox = Sandbox::new();
     sandbox.edit("s", "a");
     sandbox.database().pragma_update(None, "user_version", 9999).unwrap();

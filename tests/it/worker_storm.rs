@@ -1,4 +1,4 @@
-//! Kill after kill while hooks write: what was accepted is settled, all of it, once.
+//! Repeated kills while hooks write: every accepted event is settled once.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use crate::service::{Worker, edit_payload};
 
 const WRITERS: usize = 8;
 
-/// The full storm has 100 kills; this many are enough to notice in passing that something broke.
+/// Number of kills. The full storm has 100; fewer are enough to notice a regression.
 fn kills() -> usize {
     std::env::var("CLAUDE_MEM_TEST_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
 }
 
-/// Turns without end, each with a prompt, some edits and an end.
+/// Writes turns until stopped, each with a prompt, some edits and an end.
 fn write(sandbox: &Sandbox, writer: usize, stop: &AtomicBool, sent: &AtomicUsize) {
     let session = format!("session-{}", writer / 2);
     let mut dice = Dice::new(writer as u64);
@@ -53,7 +53,7 @@ fn a_storm_of_kills_loses_nothing_and_repeats_nothing() {
         }
         for _ in 0..kills() {
             let mut worker = Worker::spawn(sandbox.worker_command(), &sandbox);
-            // Sometimes before it serves, sometimes in the middle of its work.
+            // Sometimes before it serves, sometimes during a job.
             if dice.below(4) > 0 {
                 worker.wait_until_it_answers();
             }
@@ -83,14 +83,17 @@ fn a_storm_of_kills_loses_nothing_and_repeats_nothing() {
 
 fn assert_exactly_once(sandbox: &Sandbox) {
     let nothing = [
-        ("an event is told twice", "SELECT queue_id FROM observation_sources GROUP BY 1 HAVING count(*) > 1"),
         (
-            "an event is done and not told",
+            "an event is in two observations",
+            "SELECT queue_id FROM observation_sources GROUP BY 1 HAVING count(*) > 1",
+        ),
+        (
+            "an event is done and in no observation",
             "SELECT id FROM pending_queue WHERE kind = 'observation' AND status = 'done'
              AND id NOT IN (SELECT queue_id FROM observation_sources)",
         ),
         (
-            "an event is told and not done",
+            "an event is in an observation and not done",
             "SELECT queue_id FROM observation_sources WHERE queue_id NOT IN
              (SELECT id FROM pending_queue WHERE status = 'done')",
         ),
@@ -115,7 +118,7 @@ fn assert_exactly_once(sandbox: &Sandbox) {
     assert_eq!(sandbox.get::<String>("PRAGMA integrity_check"), "ok");
 }
 
-/// On a slow machine the lock may be held beyond a hook's patience.
+/// Waits for the spool to drain: on a slow machine the lock may be held longer than hooks wait.
 fn wait_until_the_spool_is_empty(sandbox: &Sandbox) {
     let deadline = Instant::now() + crate::service::PATIENCE;
     while !sandbox.spooled().is_empty() {

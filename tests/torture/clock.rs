@@ -10,12 +10,12 @@ use std::sync::{RwLock, RwLockReadGuard};
 pub struct Clock {
     library: Option<PathBuf>,
     file: PathBuf,
-    /// Held by whoever must not see it jump.
+    /// Held by code that must not see it jump.
     jumps: RwLock<i64>,
 }
 
 impl Clock {
-    /// A calendar that is right for now. Without a C compiler it always is.
+    /// A calendar that is initially correct, and stays so without a C compiler.
     pub fn new(folder: &Path) -> Self {
         let library = folder.join("clock.so");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/torture/clock.c");
@@ -28,12 +28,12 @@ impl Clock {
         Self::with(is_there.then_some(library), folder, 0)
     }
 
-    /// A calendar that is always right.
+    /// A calendar that is always correct.
     pub fn right(folder: &Path) -> Self {
         Self::with(None, folder, 0)
     }
 
-    /// The same time in another place.
+    /// The same time for another directory.
     pub fn copy(&self, folder: &Path) -> Self {
         Self::with(self.library.clone(), folder, *self.jumps.read().unwrap())
     }
@@ -48,14 +48,14 @@ impl Clock {
         self.library.is_some()
     }
 
-    /// Makes a program live by this calendar.
+    /// Makes a program use this calendar.
     pub fn rule(&self, command: &mut Command) {
         if let Some(library) = &self.library {
             command.env("LD_PRELOAD", library).env("TORTURE_CLOCK", &self.file);
         }
     }
 
-    /// No jump while this is held.
+    /// Prevents jumps while the guard is held.
     pub fn steady(&self) -> RwLockReadGuard<'_, i64> {
         self.jumps.read().unwrap()
     }

@@ -1,4 +1,4 @@
-//! A machine that stopped, and the one that goes on with its disk.
+//! A machine crash, and a new machine that continues with its disk.
 
 use std::fs;
 use std::path::Path;
@@ -13,8 +13,8 @@ use crate::sandbox::Sandbox;
 use crate::scene::Scene;
 use crate::service::Worker;
 
-/// Everything in the data directory, as it is now. Nobody may write meanwhile. By a process of its own: a file that is closed takes
-/// with it all locks that its process has on it, and this one plays the strangers that hold some (fcntl(2), "record locks").
+/// Copies the data directory while nothing writes. Runs in a process of its own: closing a file drops all locks of the process
+/// on it, and this process holds some for the other programs that it plays (fcntl(2), "record locks").
 pub fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     let entries = fs::read_dir(from).unwrap().map(|entry| entry.unwrap());
@@ -27,12 +27,12 @@ pub fn copy(from: &Path, to: &Path) {
     assert!(copied.success(), "{copied}");
 }
 
-/// Starts a worker on a copy, and holds it to everything that the ledger of that instant says.
+/// Starts a worker on a copy, and checks it against the ledger of that instant.
 pub fn check_new_machine(scene: &Scene, folder: &Path, ledger: &Ledger) {
     let data = folder.join("mem");
     let away = data.join("spool-away");
     check_always(&data, &[data.join("spool"), away.clone()], ledger, || ledger.clone());
-    // Its user puts right what was wrong with the files.
+    // The user repairs the files first.
     if away.is_dir() {
         let _ = fs::remove_file(data.join("spool"));
         fs::rename(away, data.join("spool")).unwrap();

@@ -1,4 +1,4 @@
-//! What a run did, counted.
+//! Counters of a run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,9 +7,9 @@ use std::fmt;
 pub struct Figures {
     pub seeds: u64,
     pub steps: u64,
-    /// By name: what was done to the programs.
+    /// Number of steps by name.
     pub faults: BTreeMap<String, u64>,
-    /// Hooks that were run, those that were killed included.
+    /// Hooks run, including killed ones.
     pub hooks: u64,
     pub requests: u64,
     /// Events that a hook accepted.
@@ -17,7 +17,7 @@ pub struct Figures {
     pub spooled: u64,
     pub dropped: u64,
     pub settled: u64,
-    /// Compared with vectors from scratch.
+    /// Vectors compared with recomputed ones.
     pub vectors: u64,
     pub checks: u64,
     pub largest_log: u64,

@@ -14,14 +14,14 @@ use crate::scene::Scene;
 use crate::service::{Worker, request};
 use crate::writers;
 
-/// No progress for so long means that there will be none: longer than the longest back-off.
+/// Maximum time without progress: longer than the longest back-off.
 const PATIENCE: Duration = Duration::from_secs(320);
 
-/// Waits until nothing is left to do. The calendar goes on a little, so that nothing waits for its time.
+/// Waits until all work is done. Advances the calendar a little, so that no row waits for its back-off.
 pub fn settle(scene: &Scene, worker: &mut Worker) {
     scene.clock.jump(15 * 60);
     wait_until_settled(scene, worker);
-    // What a faulty endpoint made an error of.
+    // Retry the errors that a faulty endpoint caused.
     let errors =
         "SELECT count(*) FROM pending_queue WHERE status = 'error' AND event_key NOT LIKE 'rejected:%'";
     if one::<i64>(&invariants::open(scene.sandbox.data()), errors) > 0 {
@@ -45,7 +45,7 @@ fn wait_until_settled(scene: &Scene, worker: &mut Worker) {
         }
         assert!(worker.is_alive(), "the worker ended");
         assert!(since.elapsed() < PATIENCE, "{left} are not settled\n{}", health(&scene.sandbox));
-        // The worker sleeps until a time that its calendar has jumped over.
+        // The worker sleeps until a time that the calendar has skipped.
         let _ = request(&scene.sandbox.socket(), "POST", "/api/nudge", b"");
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -55,10 +55,10 @@ fn health(sandbox: &Sandbox) -> String {
     request(&sandbox.socket(), "GET", "/api/health", b"").map_or("no answer".into(), |answer| answer.body)
 }
 
-/// All that must hold when a run ends.
+/// Checks everything that must hold at the end of a run.
 pub fn finish(machine: &mut Machine<'_>) {
     let scene = machine.scene;
-    machine.mend();
+    machine.end_all_faults();
     let ledger = scene.ledger.lock().unwrap().clone();
     check_always(scene.sandbox.data(), &[scene.sandbox.data().join("spool")], &ledger, || ledger.clone());
     let mut worker = machine.worker.take().unwrap();
@@ -82,7 +82,7 @@ pub fn finish(machine: &mut Machine<'_>) {
         ledger.entries.iter().filter(|entry| entry.fate == crate::ledger::Fate::Spooled).count() as u64;
 }
 
-/// What was counted is what hooks said; one that was killed may have counted and not said so.
+/// The count of dropped events must match the hooks' reports; a killed hook may have counted without reporting.
 fn check_dropped(scene: &Scene) {
     let figures = scene.figures.lock().unwrap();
     let counted = scene.sandbox.dropped() as u64;
@@ -91,8 +91,8 @@ fn check_dropped(scene: &Scene) {
     assert!(expected.contains(&counted), "{counted} counted as dropped, and not {expected:?}");
 }
 
-/// So much work does not make the worker larger, once it is done and what it took is given back. Only what is its own counts: what
-/// it has of its program's file depends on how many others run the same.
+/// Checks that the worker's memory does not grow with work, once memory is released. Only private memory counts: its share of
+/// the program's file depends on the number of processes that run it.
 fn check_memory(scene: &Scene, worker: &mut Worker) {
     let pid = worker.pid();
     let own = || memory(pid, "Pss_Anon:");
@@ -111,21 +111,21 @@ fn check_memory(scene: &Scene, worker: &mut Worker) {
     }
 }
 
-/// What a process costs the machine, in bytes.
+/// Proportional set size of a process, in bytes.
 pub fn proportional_set_size(pid: u32) -> u64 {
     memory(pid, "Pss:")
 }
 
-/// One of the kinds of memory that the system tells apart, in bytes.
+/// One field of a process's memory statistics, in bytes.
 pub fn memory(pid: u32, kind: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(kind)).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Nothing but what belongs there, and no larger than it need be.
+/// Checks that only expected files exist, and that they are small enough.
 fn check_files(sandbox: &Sandbox) {
-    const KNOWN: [&str; 10] = [
+    const KNOWN: [&str; 12] = [
         "claude-mem.db",
         "claude-mem.db-wal",
         "claude-mem.db-shm",
@@ -136,6 +136,8 @@ fn check_files(sandbox: &Sandbox) {
         "spool",
         "worker.log",
         "models",
+        "reserve",
+        "memory.bytes",
     ];
     for name in names(sandbox.data()) {
         assert!(KNOWN.contains(&name.as_str()), "left behind: {name}");
@@ -150,7 +152,7 @@ fn check_files(sandbox: &Sandbox) {
     assert!(size("claude-mem.db-wal") < 8 << 20, "the log has {} bytes", size("claude-mem.db-wal"));
     let database = invariants::open(sandbox.data());
     let unused = one::<i64>(&database, "PRAGMA freelist_count");
-    // The worker keeps a thousand for the next events, and looks once an hour.
+    // The worker keeps a thousand free pages for new events, and checks once an hour.
     let all = one::<i64>(&database, "PRAGMA page_count");
     assert!(unused < 4000.max(all / 2), "{unused} of {all} pages are unused");
 }
@@ -163,7 +165,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Nobody lives on in this home.
+/// Checks that no process with this home is left.
 fn check_no_process(sandbox: &Sandbox) {
     let home = format!("CLAUDE_MEM_HOME={}\0", sandbox.data().display());
     for entry in fs::read_dir("/proc").unwrap().map_while(Result::ok) {
@@ -173,14 +175,14 @@ fn check_no_process(sandbox: &Sandbox) {
     }
 }
 
-/// Whatever happened, nothing panicked.
+/// Checks that nothing panicked.
 pub fn check_log(sandbox: &Sandbox) {
     let log = sandbox.logged();
     let panics: Vec<&str> = log.lines().filter(|line| line.contains("panicked")).collect();
     assert!(panics.is_empty(), "{panics:?}");
 }
 
-/// The index as it grew answers as one that is made from scratch.
+/// Checks that the grown index answers like a rebuilt one.
 fn check_index(scene: &Scene) {
     const QUESTIONS: [&str; 8] = [
         "greeting",
@@ -198,7 +200,7 @@ fn check_index(scene: &Scene) {
     assert_eq!(scene.call(&["reindex"]).code, Some(0));
     let fresh = answers();
     for ((question, grown), fresh) in QUESTIONS.iter().zip(grown).zip(fresh) {
-        assert_eq!(grown, fresh, "the index gives other answers to {question:?} after it was made anew");
+        assert_eq!(grown, fresh, "the index gives other answers to {question:?} after a rebuild");
     }
 }
 

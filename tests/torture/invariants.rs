@@ -1,4 +1,4 @@
-//! What must hold: at any instant, and once nothing is left to do.
+//! Invariants: at any instant, and once all work is done.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -22,21 +22,21 @@ impl Row {
     }
 }
 
-/// Holds at any instant. The ledger must be older than the look at the files, and `told` gives one that is newer: clients go on
-/// meanwhile. `spools` are where spool files may be.
-pub fn check_always(data: &Path, spools: &[PathBuf], ledger: &Ledger, told: impl FnOnce() -> Ledger) {
-    // The spool first: what leaves it meanwhile is in the database by then.
+/// Checks the invariants that hold at any instant. `ledger` must be older than the reading of the files, and `newer_ledger`
+/// returns a newer one, because clients continue meanwhile. `spools` are the directories of spool files.
+pub fn check_always(data: &Path, spools: &[PathBuf], ledger: &Ledger, newer_ledger: impl FnOnce() -> Ledger) {
+    // The spool first: an event that leaves it meanwhile is in the database by then.
     let spooled: HashSet<String> = spools.iter().flat_map(|folder| spooled(folder)).collect();
     let database = open(data);
     let snapshot = database.unchecked_transaction().unwrap();
     let rows = rows(&snapshot);
     check_kept(&rows, &spooled, ledger);
-    check_once(&rows, &told());
+    check_once(&rows, &newer_ledger());
     check_order(&rows, ledger);
     check_nothing(&snapshot, &ALWAYS);
 }
 
-/// Holds when everything was done that could be done. How many events that was.
+/// Checks the invariants that hold once all work is done. Returns the number of events.
 pub fn check_settled(data: &Path, ledger: &Ledger) -> u64 {
     let database = open(data);
     let rows = rows(&database);
@@ -70,13 +70,13 @@ fn check_once(rows: &[Row], ledger: &Ledger) {
         .collect();
     let mut seen = HashSet::new();
     for row in rows {
-        // The worker's own markers.
+        // Markers of the worker.
         if row.key.starts_with("silent:") {
             continue;
         }
         let key = without_time(&row.key);
         match known.get(key) {
-            None => panic!("nobody told of {}", row.key),
+            None => panic!("no client sent {}", row.key),
             Some(may_be_twice) => {
                 assert!(seen.insert(key) || *may_be_twice, "it is there twice: {}", row.key)
             }
@@ -84,7 +84,7 @@ fn check_once(rows: &[Row], ledger: &Ledger) {
     }
 }
 
-/// What one writer stored, one after the other, stands in that order, and a session is worked on in its order.
+/// Checks that the rows of one writer are in its order, and that a session is settled in its order.
 fn check_order(rows: &[Row], ledger: &Ledger) {
     let ids: HashMap<&str, i64> = rows.iter().map(|row| (without_time(&row.key), row.id)).collect();
     let mut last: HashMap<usize, (i64, &str)> = HashMap::new();
@@ -108,21 +108,27 @@ fn check_order(rows: &[Row], ledger: &Ledger) {
     }
 }
 
-/// Queries that must find nothing, each with what it would mean.
+/// Queries that must find nothing, each with the meaning of a hit.
 const ALWAYS: [(&str, &str); 6] = [
     (
-        "an event is told twice",
+        "an event is in two observations",
         "SELECT queue_id FROM observation_sources s JOIN observations o ON o.id = s.observation_id
          WHERE o.deleted_at IS NULL GROUP BY 1 HAVING count(*) > 1",
     ),
     (
-        "an event is told and not done",
-        "SELECT q.id FROM observation_sources s JOIN pending_queue q ON q.id = s.queue_id WHERE q.status <> 'done'",
+        "an event is in an observation and not settled",
+        "SELECT q.id FROM observation_sources s JOIN pending_queue q ON q.id = s.queue_id
+         WHERE q.status NOT IN ('done', 'skipped')",
     ),
     (
-        "an event is done and not told",
-        "SELECT id FROM pending_queue WHERE kind = 'observation' AND status = 'done'
-         AND id NOT IN (SELECT queue_id FROM observation_sources)",
+        // Rows whose payloads expired before the end of the turn may have none.
+        "a turn changed a file, ended, and has no note",
+        "SELECT q.id FROM pending_queue q WHERE q.tool_name = 'Edit' AND q.status = 'done' AND q.payload IS NOT NULL
+         AND EXISTS (SELECT 1 FROM pending_queue m WHERE m.session_id = q.session_id AND m.prompt_number = q.prompt_number
+                     AND m.id > q.id AND m.status = 'done'
+                     AND (m.kind = 'flush' OR m.kind = 'summarize' AND json_valid(m.payload)
+                                              AND m.payload ->> 'event' IS NOT 'PreCompact'))
+         AND NOT EXISTS (SELECT 1 FROM observations o WHERE o.session_id = q.session_id AND o.prompt_number = q.prompt_number)",
     ),
     (
         "a turn is summarised twice",
@@ -146,7 +152,7 @@ const SETTLED: [(&str, &str); 3] = [
     ("a row is open", "SELECT id FROM pending_queue WHERE status IN ('raw', 'processing')"),
     (
         "an event that could be understood ended as an error",
-        // What a faulty endpoint made an error of cannot be tried again once retention took its payload.
+        // An error caused by a faulty endpoint cannot be retried once its payload has expired.
         "SELECT id FROM pending_queue WHERE status = 'error' AND event_key NOT LIKE 'rejected:%' AND payload IS NOT NULL",
     ),
     ("a row waits for the index", "SELECT item FROM search_pending"),
@@ -165,7 +171,7 @@ fn check_nothing(database: &Connection, queries: &[(&str, &str)]) {
     }
 }
 
-/// For looking only: no other connection is kept waiting, and none of its files is made.
+/// Opens the database read-only: blocks no other connection and creates no files.
 pub fn open(data: &Path) -> Connection {
     let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE;
     let database = Connection::open_with_flags(data.join("claude-mem.db"), flags).unwrap();
@@ -194,6 +200,6 @@ fn spooled(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let files = entries.map(|entry| entry.unwrap().path());
     let events = files.filter(|path| path.extension() == Some("json".as_ref()));
-    // One that is gone by now was taken in.
+    // A file that is gone by now was drained.
     events.filter_map(|file| spool::read(&file).ok()).map(|event| plain(&event.key)).collect()
 }

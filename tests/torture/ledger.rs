@@ -1,4 +1,4 @@
-//! What hooks were given, and what became of it as far as they said.
+//! The events given to hooks, and the outcomes that the hooks reported.
 
 use std::collections::HashSet;
 
@@ -6,12 +6,12 @@ use claude_mem::config::{Config, Environment};
 use claude_mem::hook::{self, Verb};
 use claude_mem::model::EventKey;
 
-/// What a hook said about its event.
+/// A hook's report about its event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// It runs, or was killed.
+    /// It still runs, or was killed.
     Unknown,
-    /// Neither database nor spool would take it.
+    /// Neither database nor spool accepted it.
     Dropped,
     /// A file in the spool.
     Spooled,
@@ -21,13 +21,13 @@ pub enum Fate {
 
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// As the database has it, without the time that some have at their end.
+    /// The key in the database, without the time that some keys end with.
     pub key: String,
     pub writer: usize,
     pub fate: Fate,
     /// Its hooks have ended.
     pub is_over: bool,
-    /// Two hooks told of it so far apart that they count as two events.
+    /// True if its two hooks ran so far apart that they count as two events.
     pub may_be_twice: bool,
 }
 
@@ -39,13 +39,13 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// An event is on its way.
+    /// Records an event before its hooks run.
     pub fn begin(&mut self, key: String, writer: usize) -> usize {
         self.entries.push(Entry { key, writer, fate: Fate::Unknown, is_over: false, may_be_twice: false });
         self.entries.len() - 1
     }
 
-    /// One of its hooks ended.
+    /// Records the end of one of its hooks.
     pub fn note(&mut self, index: usize, fate: Fate) {
         let entry = &mut self.entries[index];
         entry.fate = entry.fate.max(fate);
@@ -56,7 +56,7 @@ impl Ledger {
     }
 }
 
-/// The key that the hook gives to this payload; none if it makes no row.
+/// The key that the hook gives to this payload; `None` if it stores no row.
 pub fn key_of(verb: &str, payload: &str) -> Option<String> {
     let verb = Verb::from_word(verb).unwrap();
     if verb == Verb::Context {
@@ -75,5 +75,9 @@ pub fn plain(key: &EventKey) -> String {
 
 /// A row's key without its time.
 pub fn without_time(key: &str) -> &str {
-    if key.starts_with("event:") { key.rsplit_once('@').map_or(key, |(content, _)| content) } else { key }
+    if key.starts_with("event:") || key.starts_with("prompt:") {
+        key.rsplit_once('@').map_or(key, |(content, _)| content)
+    } else {
+        key
+    }
 }

@@ -1,5 +1,5 @@
-//! The machine that the programs live on: its worker, its disk, its calendar, its settings, the endpoint, and strangers at
-//! the database. It does what the schedule says.
+//! The machine under test: worker, disk, calendar, settings, endpoint, and other programs that lock the database. Executes the
+//! schedule.
 
 use std::fs;
 use std::path::PathBuf;
@@ -26,12 +26,12 @@ pub struct Machine<'a> {
     disk: Option<&'a Tmpfs>,
     pub endpoint: Endpoint,
     refused: String,
-    /// What the settings say where the model is.
+    /// The model's address in the settings.
     url: String,
     settings: u64,
     pub worker: Option<Worker>,
     conditions: Vec<Condition>,
-    stranger: Option<Connection>,
+    lock_holder: Option<Connection>,
     reader: Option<Connection>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Machine<'a> {
             settings: 0,
             worker: None,
             conditions: Vec::new(),
-            stranger: None,
+            lock_holder: None,
             reader: None,
         };
         machine.start_worker();
@@ -101,7 +101,7 @@ impl<'a> Machine<'a> {
 
     fn bury_worker(&mut self) {
         self.worker.as_mut().unwrap().kill();
-        // What was frozen is dead.
+        // A frozen worker is dead now.
         self.conditions.retain(|condition| *condition != Condition::Frozen);
     }
 
@@ -110,7 +110,7 @@ impl<'a> Machine<'a> {
         self.count("worker kill -9");
         std::thread::sleep(Duration::from_millis(down_ms));
         if down_ms.is_multiple_of(4) {
-            // Again, while it still gets ready.
+            // Again, while it still starts.
             self.spawn_worker();
             std::thread::sleep(Duration::from_millis(down_ms % 64));
             self.bury_worker();
@@ -136,7 +136,7 @@ impl<'a> Machine<'a> {
         self.count("second worker");
     }
 
-    /// The machine loses its power between two instructions, except that what was written is on the disk.
+    /// Stops the machine between two instructions; everything written counts as on the disk.
     fn crash(&mut self) {
         let scene = self.scene;
         let worker = self.worker.as_ref().map(Worker::pid);
@@ -147,7 +147,7 @@ impl<'a> Machine<'a> {
         let also = worker.filter(|_| !self.is(Condition::Frozen));
         go_on(standing, also);
         self.count("machine crash");
-        // Meanwhile nothing else happens, or a slow machine would never catch up.
+        // Pause everything else meanwhile, or a slow machine would never catch up.
         let _quiet = scene.gate.write().unwrap();
         crash::check_new_machine(scene, copy.path(), &ledger);
         scene.figures.lock().unwrap().checks += 1;
@@ -178,7 +178,7 @@ impl<'a> Machine<'a> {
 
     fn jump(&mut self, seconds: i64) {
         if self.scene.clock.can_jump() {
-            // Over more than a month, finished rows go, as they should.
+            // Over more than a month, finished rows expire, as they should.
             let is_too_far = !DAYS_OFF.contains(&((*self.scene.clock.steady() + seconds) / 86_400));
             let seconds = if is_too_far { -seconds } else { seconds };
             self.scene.clock.jump(seconds);
@@ -200,7 +200,7 @@ impl<'a> Machine<'a> {
         };
         let data = self.scene.sandbox.data();
         let unfinished = data.join("config.new");
-        // A full disk does not take it: then the old ones stay.
+        // On a full disk the write fails, and the old settings stay.
         if fs::write(&unfinished, text).is_ok() {
             fs::rename(&unfinished, data.join("config.toml")).unwrap();
         } else {
@@ -209,13 +209,13 @@ impl<'a> Machine<'a> {
         self.worker.as_ref().unwrap().signal(Signal::HUP);
     }
 
-    /// Finished events become a month old, and the worker looks for such.
+    /// Makes finished events a month old, and triggers retention.
     fn retire(&mut self) {
         let hindered = [Condition::Locked, Condition::FullDisk, Condition::NoSpool];
         if hindered.iter().any(|condition| self.is(*condition)) || !self.scene.sandbox.spooled().is_empty() {
             return;
         }
-        // An event whose hooks still run would be taken for new.
+        // An event whose hooks still run would count as new.
         let keys: Vec<String> = {
             let ledger = self.scene.ledger.lock().unwrap();
             let over = ledger.entries.iter().filter(|entry| entry.is_over);
@@ -238,7 +238,7 @@ impl<'a> Machine<'a> {
     }
 
     fn back_up(&mut self) {
-        // It waits for nobody but a worker that stands still.
+        // It waits only for a frozen worker.
         if !self.is(Condition::Frozen) {
             self.scene.call(&["backup"]);
             self.count("backup");
@@ -247,8 +247,8 @@ impl<'a> Machine<'a> {
 
     fn check(&mut self) {
         let ledger = self.scene.ledger.lock().unwrap().clone();
-        let told = || self.scene.ledger.lock().unwrap().clone();
-        invariants::check_always(self.scene.sandbox.data(), &self.spools(), &ledger, told);
+        let newer_ledger = || self.scene.ledger.lock().unwrap().clone();
+        invariants::check_always(self.scene.sandbox.data(), &self.spools(), &ledger, newer_ledger);
         self.scene.figures.lock().unwrap().checks += 1;
     }
 
@@ -265,9 +265,9 @@ impl<'a> Machine<'a> {
                 None => return,
             },
             Condition::Locked => {
-                let stranger = sandbox.database();
-                stranger.execute_batch("BEGIN IMMEDIATE").unwrap();
-                self.stranger = Some(stranger);
+                let lock_holder = sandbox.database();
+                lock_holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+                self.lock_holder = Some(lock_holder);
             }
             Condition::LongReader => {
                 let reader = sandbox.database();
@@ -298,7 +298,7 @@ impl<'a> Machine<'a> {
             Condition::FullDisk => {
                 let _ = fs::remove_file(self.scene.sandbox.data().join(FILLER));
             }
-            Condition::Locked => self.stranger = None,
+            Condition::Locked => self.lock_holder = None,
             Condition::LongReader => self.reader = None,
             Condition::NoSpool => {
                 let [spool, away] = self.spools();
@@ -311,8 +311,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Everything is as it should be again, except for what that leaves to the programs.
-    pub fn mend(&mut self) {
+    /// Ends all faults; the programs must do the rest.
+    pub fn end_all_faults(&mut self) {
         while let Some(condition) = self.conditions.last().copied() {
             self.end(condition);
         }
@@ -326,10 +326,10 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// How far the calendar may be off, in days.
+/// Maximum deviation of the calendar, in days.
 const DAYS_OFF: std::ops::Range<i64> = -10..15;
 
-/// Takes the room that others need; left behind by a crash's copy.
+/// The file that fills the disk; the copy of a crash omits it.
 pub const FILLER: &str = "filler";
 
 fn fill(disk: &Tmpfs) {
@@ -349,9 +349,9 @@ fn name(condition: Condition) -> &'static str {
     match condition {
         Condition::Frozen => "worker SIGSTOP, SIGCONT",
         Condition::FullDisk => "disk full",
-        Condition::Locked => "database locked by a stranger",
-        Condition::LongReader => "stranger reading without end",
-        Condition::NoSpool => "spool not to be used",
+        Condition::Locked => "database locked by another program",
+        Condition::LongReader => "read transaction held open",
+        Condition::NoSpool => "spool unusable",
         Condition::BrokenSettings => "settings broken, SIGHUP",
     }
 }

@@ -1,4 +1,4 @@
-//! Tries to break the real programs, by random schedules that can be repeated. `docs/torture.md` tells what that covers.
+//! Tries to break the real programs by random, repeatable schedules. docs/torture.md describes the coverage.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, clippy::disallowed_methods)]
 
@@ -47,7 +47,7 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().filter(|text| !text.is_empty()).map(|text| text.parse().expect(name))
 }
 
-/// Said if a seed fails.
+/// Prints how to repeat a failing seed.
 struct Replay {
     seed: u64,
     steps: usize,
@@ -61,7 +61,7 @@ impl Drop for Replay {
     }
 }
 
-/// Kept for a look if a seed fails: the data directory and what workers said.
+/// Keeps the data directory and the workers' output of a failing seed.
 pub struct Evidence<'a>(&'a Scene);
 
 impl Drop for Evidence<'_> {
@@ -77,7 +77,7 @@ impl Drop for Evidence<'_> {
 }
 
 #[test]
-fn whatever_happens_every_accepted_event_is_settled_once() {
+fn every_accepted_event_is_settled_once() {
     let steps = setting("CLAUDE_MEM_TORTURE_STEPS").unwrap_or(60) as usize;
     let minutes = setting("CLAUDE_MEM_TORTURE_MINUTES").unwrap_or(0);
     let first = setting("CLAUDE_MEM_TORTURE_SEED").unwrap_or(1);
@@ -113,7 +113,7 @@ fn torture(seed: u64, steps: usize) -> Figures {
             scope.spawn(move || writers::write(scene, writer, 160));
         }
         scope.spawn(|| writers::ask(&scene, 60));
-        // Whatever ends the schedule ends the others too.
+        // The end of the schedule, even by a panic, ends the other threads.
         let over = Over(&scene);
         for (number, (step, then)) in schedule::schedule(seed, steps).into_iter().enumerate() {
             if setting("CLAUDE_MEM_TORTURE_TELL").is_some() {
@@ -122,7 +122,7 @@ fn torture(seed: u64, steps: usize) -> Figures {
             machine.perform(step);
             std::thread::sleep(Duration::from_millis(then));
         }
-        machine.mend();
+        machine.end_all_faults();
         drop(over);
     });
     finish::finish(&mut machine);

@@ -1,17 +1,15 @@
-//! Vectors: in every fourth seed the worker has the model, where it was fetched before.
+//! Embeddings: in every fourth seed the worker has the model, if it was fetched before.
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use claude_mem::search::meaning::{Embedder, MiniLm, Pace, text_of};
+use claude_mem::search::meaning::{self, Embedder, Pace, Role, text_of};
 use claude_mem::store::index::progress;
 use claude_mem::store::search::{Kind, Place, Range, document};
 use claude_mem::store::vectors;
 
 use crate::scene::Scene;
-
-const FILE: &str = "all-minilm-l6-v2-int8.onnx";
 
 /// Gives the worker the model, if it is this seed's turn.
 pub fn provide(scene: &Scene) {
@@ -19,25 +17,20 @@ pub fn provide(scene: &Scene) {
     if !scene.seed.is_multiple_of(4) {
         return;
     }
-    if cache.join(FILE).exists() {
+    if meaning::installed(&cache).is_some() {
         fs::create_dir_all(scene.sandbox.data()).unwrap();
-        // A link: the disk is small. The copies of crashes do without.
+        // A link, because the disk is small. Copies of crashes do without.
         std::os::unix::fs::symlink(cache, scene.sandbox.data().join("models")).unwrap();
     } else {
         eprintln!("skipped: no vectors, because the model was not fetched");
     }
 }
 
-fn model(scene: &Scene) -> Option<PathBuf> {
-    Some(scene.sandbox.data().join("models").join(FILE)).filter(|file| file.exists())
-}
-
 /// Every memory has a vector or will get one, and those that are there are byte for byte what the model makes of the memory
 /// now. How many were compared. Nothing waits for the rest: the worker reads in the background, and leaves the processors to others.
 pub fn check(scene: &Scene) -> u64 {
-    let Some(file) = model(scene) else { return 0 };
-    let database = scene.sandbox.database();
-    let model = MiniLm::load(&file).unwrap();
+    let Some(model) = meaning::load(&scene.sandbox.data().join("models")) else { return 0 };
+    let (database, model) = (scene.sandbox.database(), model.unwrap());
     let Some(known) = vectors::model(&database, model.name()).unwrap() else { return 0 };
     let mut there = Vec::new();
     vectors::for_each(&database, known, Range::ALL, |place, vector| {
@@ -49,7 +42,7 @@ pub fn check(scene: &Scene) -> u64 {
         let document = document(&database, place.kind(), place.id()).unwrap();
         let document = document.unwrap_or_else(|| panic!("the vector at {place:?} is of nothing"));
         if compared < COMPARED {
-            let fresh = model.embed(&text_of(&document), Pace::AtOnce).unwrap().to_blob();
+            let fresh = model.embed(&text_of(&document), Role::Memory, Pace::AtOnce).unwrap().to_blob();
             assert_eq!(*vector, fresh, "the vector at {place:?} is another from scratch");
             compared += 1;
         }
@@ -71,5 +64,5 @@ pub fn check(scene: &Scene) -> u64 {
     compared
 }
 
-/// Each takes a while.
+/// Maximum number of vectors compared, because each takes a while.
 const COMPARED: u64 = 100;

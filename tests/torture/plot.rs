@@ -16,7 +16,7 @@ const LEFT: f64 = 70.0;
 const TOP: f64 = 28.0;
 const BOTTOM: f64 = 22.0;
 
-/// The panels below each other, all over the same time. Values begin at zero, so that a slope is seen as what it is.
+/// Renders the panels below each other with a common time axis. Values start at zero, so that slopes are not exaggerated.
 pub fn svg(curves: &[Curve<'_>]) -> String {
     let height = PANEL * curves.len() as f64;
     let mut text = format!(

@@ -9,24 +9,24 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-/// How a program ended.
+/// The end of a program.
 pub struct Ended {
-    /// None if it was killed.
+    /// `None` if it was killed.
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
 
-/// What runs now.
+/// The running programs.
 #[derive(Default)]
 pub struct Processes(Mutex<HashSet<i32>>);
 
-/// Nothing begins and nothing ends while this is held.
+/// No program starts or ends while this is held.
 pub type Standstill<'a> = MutexGuard<'a, HashSet<i32>>;
 
 impl Processes {
-    /// Runs a program to its end. With `killed_after` it does not get there. `then` is part of its end: nobody sees the one
-    /// without the other.
+    /// Runs a program to its end, or kills it after `killed_after`. `then` runs atomically with its end: no other thread sees
+    /// one without the other.
     pub fn run<T>(
         &self,
         mut command: Command,
@@ -50,13 +50,13 @@ impl Processes {
                 let _ = kill_process(pid, Signal::KILL);
             }
         });
-        // A program that does not read to the end is no failure of the test's.
+        // A program need not read its whole input.
         let _ = pipe.write_all(stdin);
         drop(pipe);
         if let Some(kill) = killer {
             kill();
         }
-        // What it prints fits into a pipe.
+        // Its output fits into a pipe.
         let pid = WaitId::Pid(Pid::from_raw(id(&child)).unwrap());
         let _ = waitid(pid, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         let mut running = self.0.lock().unwrap();
@@ -68,7 +68,7 @@ impl Processes {
         then(&ended)
     }
 
-    /// Stops all of them, and one more, in their tracks.
+    /// Freezes all of them and one more (SIGSTOP).
     pub fn stand_still(&self, also: Option<u32>) -> Standstill<'_> {
         let running = self.0.lock().unwrap();
         let also = also.map(|pid| pid as i32);
@@ -84,7 +84,7 @@ impl Processes {
     }
 }
 
-/// Lets them go on.
+/// Resumes them (SIGCONT).
 pub fn go_on(standing: Standstill<'_>, also: Option<u32>) {
     for pid in standing.iter().copied().chain(also.map(|pid| pid as i32)) {
         signal(pid, Signal::CONT);
@@ -96,7 +96,7 @@ fn id(child: &Child) -> i32 {
 }
 
 fn signal(pid: i32, signal: Signal) {
-    // None of them is reaped while the lock is held, so that the id is still its own.
+    // None of them is reaped while the lock is held, so the id is still valid.
     let _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
 }
 

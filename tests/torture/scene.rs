@@ -1,4 +1,4 @@
-//! What all threads of a run share, and how a hook is run in it.
+//! The state shared by all threads of a run, and running hooks in it.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,11 +23,11 @@ pub struct Scene {
     pub ledger: Mutex<Ledger>,
     pub figures: Mutex<Figures>,
     pub is_over: AtomicBool,
-    /// Held by whoever wants no events for a while.
+    /// Held to pause events.
     pub gate: RwLock<()>,
-    /// Whether hooks are killed now and then.
+    /// True if some hooks are killed.
     pub is_calm: bool,
-    /// How long hooks took, since somebody last looked.
+    /// Durations of hooks since the last sample.
     pub latencies: Mutex<Vec<Duration>>,
 }
 
@@ -47,7 +47,7 @@ impl Scene {
         }
     }
 
-    /// One where nothing is killed.
+    /// A scene in which nothing is killed.
     pub fn calm(seed: u64) -> Self {
         let sandbox = Sandbox::new();
         let clock = Clock::right(sandbox.path());
@@ -65,7 +65,7 @@ impl Scene {
         command
     }
 
-    /// Runs one of the program's commands, which may fail, and must not die of it.
+    /// Runs a command, which may fail but must not crash.
     pub fn call(&self, arguments: &[&str]) -> Ended {
         self.figures.lock().unwrap().requests += 1;
         self.processes.run(self.command(arguments), b"", None, |ended| {
@@ -80,8 +80,8 @@ impl Scene {
         })
     }
 
-    /// An event happens: one hook, or two at once where another hook set is wired too; some are killed.
-    pub fn tell(&self, writer: usize, verb: &str, payload: &str, dice: &mut Dice) {
+    /// Sends an event: by one hook, or by two at once as with a second hook set; some are killed.
+    pub fn send(&self, writer: usize, verb: &str, payload: &str, dice: &mut Dice) {
         let _open = self.gate.read().unwrap();
         let _steady = self.clock.steady();
         let entry = key_of(verb, payload).map(|key| self.ledger.lock().unwrap().begin(key, writer));
@@ -104,7 +104,7 @@ impl Scene {
 
     fn hook(&self, verb: &str, payload: &str, killed_after: Option<Duration>, entry: Option<usize>) {
         let mut command = self.sandbox.hook_command(verb);
-        // So that it says where the event went.
+        // Makes it report where the event went.
         command.env("CLAUDE_MEM_HOOK_DEBUG", "1");
         self.clock.rule(&mut command);
         let began = Instant::now();
@@ -139,8 +139,8 @@ fn fate(ended: &Ended, verb: &str) -> Fate {
     }
     match ended.stderr.trim().strip_prefix("claude-mem-hook: ") {
         None if ended.stderr.is_empty() => Fate::Stored,
-        Some(told) if told.starts_with("in the spool, because") => Fate::Spooled,
-        Some(told) if told.contains("; the spool: ") => Fate::Dropped,
+        Some(line) if line.starts_with("in the spool, because") => Fate::Spooled,
+        Some(line) if line.contains("; the spool: ") => Fate::Dropped,
         _ => panic!("the hook {verb} says: {}", ended.stderr),
     }
 }

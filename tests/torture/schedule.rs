@@ -1,21 +1,21 @@
-//! What is done to the programs, and when: a list that a number decides.
+//! The steps of a run and their times, determined by a seed.
 
 use crate::dice::Dice;
 
-/// A state of the surroundings that begins and ends, with other things happening in between.
+/// A fault that begins and ends, with other steps in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
-    /// The worker stands still (SIGSTOP), until SIGCONT.
+    /// The worker is frozen (SIGSTOP) until SIGCONT.
     Frozen,
     /// The disk is full.
     FullDisk,
-    /// A stranger holds the write lock.
+    /// Another program holds the write lock.
     Locked,
-    /// A stranger reads, and does not end it.
+    /// Another program holds a read transaction open.
     LongReader,
     /// The spool cannot be read or written.
     NoSpool,
-    /// The settings are no TOML.
+    /// The settings are not TOML.
     BrokenSettings,
 }
 
@@ -34,13 +34,13 @@ pub enum Step {
     Kill {
         down_ms: u64,
     },
-    /// A polite end, and a new worker.
+    /// SIGTERM, and a new worker.
     Terminate,
-    /// A second worker, which must leave at once.
+    /// A second worker, which must exit at once.
     Second,
-    /// The machine stops; what the disk has is a new machine's.
+    /// The machine stops; a new one continues with its disk.
     Crash,
-    /// The endpoint does the fault of this number from now on; none: it works.
+    /// The endpoint shows the fault of this number from now on; `None`: it works.
     Endpoint(Option<u64>),
     /// The calendar jumps.
     Clock {
@@ -48,18 +48,18 @@ pub enum Step {
     },
     /// Other settings, by number, and SIGHUP.
     Settings(u64),
-    /// Rows grow old, and the worker looks for what is too old.
+    /// Rows grow old, and retention runs.
     Retention,
     Backup,
     /// The invariants that hold at any instant.
     Check,
     Begin(Condition),
     End(Condition),
-    /// Nothing but time.
+    /// Only time passes.
     Wait,
 }
 
-/// A step and how long the world goes on after it, in milliseconds.
+/// A step and the time until the next one, in milliseconds.
 pub type Timed = (Step, u64);
 
 const HOUR: i64 = 3600;
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_schedule_and_a_longer_one_begins_like_a_shorter_one() {
+    fn a_seed_repeats_its_schedule() {
         let long = schedule(7, 300);
         assert_eq!(long[..100], schedule(7, 100)[..]);
         assert_ne!(long[..100], schedule(8, 100)[..]);

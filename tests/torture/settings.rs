@@ -1,8 +1,8 @@
-//! Settings of all kinds that a user may have, by number.
+//! Various settings that a user may have, by number.
 
 use crate::dice::Dice;
 
-/// A file of settings. `url` is where the model is.
+/// A settings file. `url` is the model's address.
 pub fn settings(number: u64, url: &str) -> String {
     let mut dice = Dice::new(number);
     let provider = if dice.once_in(4) { "local" } else { "anthropic" };
@@ -10,7 +10,7 @@ pub fn settings(number: u64, url: &str) -> String {
     let lines = [
         "[compress]".to_owned(),
         format!("provider = \"{provider}\""),
-        // A hanging endpoint is given up soon.
+        // A hanging endpoint times out soon.
         "timeout_s = 2".to_owned(),
         format!("verbosity = \"{}\"", pick(&["minimal", "normal", "verbose"])),
         "[anthropic]".to_owned(),
@@ -34,7 +34,7 @@ pub fn settings(number: u64, url: &str) -> String {
     lines.join("\n")
 }
 
-/// Those of the beginning and the end of a run.
+/// The settings at the beginning and the end of a run.
 pub fn usual(url: &str) -> String {
     format!(
         "[compress]\nprovider = \"anthropic\"\ntimeout_s = 2\n[anthropic]\nbase_url = \"{url}\"\n\

@@ -1,4 +1,4 @@
-//! Steady use for as long as is wanted, with what it costs sampled: nothing may grow that should not.
+//! Steady use for a given time, with the cost sampled: memory, descriptors and the WAL must not grow.
 
 use std::fs;
 use std::path::Path;
@@ -15,32 +15,32 @@ use crate::writers;
 use crate::{Evidence, Over, setting, settings};
 
 const WRITERS: usize = 4;
-/// Between two events of a writer, at most.
+/// Maximum pause between two events of a writer.
 const PAUSE_MS: u64 = 1_500;
 const SAMPLES: u64 = 300;
 
-/// What was seen at one moment.
+/// The figures at one time.
 struct Sample {
     seconds: f64,
     memory: u64,
-    /// Of that, what is not read from files.
+    /// The part of it that is not file-backed.
     own_memory: u64,
     descriptors: usize,
     log: u64,
     database: u64,
-    /// Of the hooks since the last sample, in milliseconds.
+    /// Durations of the hooks since the last sample, in milliseconds.
     median: f64,
     slowest: f64,
 }
 
 #[test]
 #[ignore = "`make soak` runs it"]
-fn steady_use_costs_no_more_at_the_end_than_at_the_beginning() {
+fn steady_use_does_not_grow() {
     let seconds = setting("CLAUDE_MEM_SOAK_SECONDS").unwrap_or(300);
     let scene = Scene::calm(setting("CLAUDE_MEM_TORTURE_SEED").unwrap_or(1));
     let _evidence = Evidence(&scene);
     let endpoint = Endpoint::start(good);
-    // What an unfinished turn leaves is not waited for at the end.
+    // Events of an unfinished turn are not waited for at the end.
     let settings = settings::usual(endpoint.url()) + "[batch]\nmax_wait_s = 5\n";
     scene.sandbox.configure(&settings);
     let mut command = scene.sandbox.worker_command();
@@ -60,7 +60,7 @@ fn steady_use_costs_no_more_at_the_end_than_at_the_beginning() {
         while began.elapsed() < Duration::from_secs(seconds) {
             std::thread::sleep(every.max(Duration::from_secs(1)));
             samples.push(sample(&scene, &worker, began));
-            // Hours of requests would be the test's own growth.
+            // The records of hours of requests would grow the test itself.
             endpoint.forget_asked();
         }
     });
@@ -124,9 +124,9 @@ fn report(samples: &[Sample], events: u64, scene: &Scene) {
     eprintln!("{}", file.display());
 }
 
-/// The last third against the first, after the beginning, in which programs get to know their own code. By their medians: single
-/// samples are noisy, and whether the worker once rested, and gave memory back, in one of the thirds is chance. Time is not
-/// judged: the machine has other work, too.
+/// Compares the last third with the first, without the warm-up. By medians: single samples are noisy, and an idle period in
+/// which the worker releases memory falls into one of the thirds at random. Durations are not checked, because the machine
+/// has other work too.
 fn check(samples: &[Sample]) {
     let samples = &samples[samples.len() / 10..];
     let third = samples.len().div_ceil(3);

@@ -1,4 +1,4 @@
-//! Those who use the programs: sessions full of turns, and people who look.
+//! Users of the programs: sessions full of turns, and readers.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,10 +10,10 @@ use crate::dice::Dice;
 use crate::scene::Scene;
 use crate::service::{edit_payload, request};
 
-/// As many sessions as this write side by side, two of them into the same.
+/// Number of concurrent writers; two of them share a session.
 pub const WRITERS: usize = 6;
 
-/// Turns without end.
+/// Writes turns until the run ends.
 pub fn write(scene: &Scene, writer: usize, pause_ms: u64) {
     let mut dice = Dice::new(scene.seed.wrapping_mul(31).wrapping_add(writer as u64 + 1));
     for turn in 0.. {
@@ -21,13 +21,13 @@ pub fn write(scene: &Scene, writer: usize, pause_ms: u64) {
             if scene.is_over() {
                 return;
             }
-            scene.tell(writer, verb, &payload, &mut dice);
+            scene.send(writer, verb, &payload, &mut dice);
             std::thread::sleep(Duration::from_millis(dice.below(pause_ms)));
         }
     }
 }
 
-/// What a client tells its hooks in one turn. Every event has something of its own, by which its key is its own.
+/// The payloads of one turn. Every event has something unique, so that its key is unique.
 fn turn_of(cwd: &Path, writer: usize, turn: usize, dice: &mut Dice) -> Vec<(&'static str, String)> {
     let session = format!("session-{}", writer / 2);
     let mark = format!("{writer}-{turn}");
@@ -97,7 +97,7 @@ const COMMANDS: [&[&str]; 6] = [
     &["queue", "list"],
 ];
 
-/// Requests and commands without end. There may be no answer; if there is one, it has the right shape.
+/// Sends requests and commands until the run ends. There may be no answer, but an answer must have the right shape.
 pub fn ask(scene: &Scene, pause_ms: u64) {
     let mut dice = Dice::new(scene.seed ^ 0xa5c);
     while !scene.is_over() {
@@ -122,14 +122,14 @@ fn ask_worker(scene: &Scene, route: &str) {
     }
 }
 
-/// So many events at once, by one writer, without anything in their way.
+/// Sends this many events from one writer, without faults.
 pub fn burst(scene: &Scene, turns: usize) {
     static BURST: AtomicUsize = AtomicUsize::new(1_000_000);
     let mut dice = Dice::new(scene.seed ^ 0xb0b);
     for _ in 0..turns {
         let turn = BURST.fetch_add(1, Ordering::Relaxed);
         for (verb, payload) in turn_of(scene.sandbox.path(), WRITERS, turn, &mut dice) {
-            scene.tell(WRITERS, verb, &payload, &mut dice);
+            scene.send(WRITERS, verb, &payload, &mut dice);
         }
     }
 }

@@ -1,75 +1,75 @@
-//! What a check found.
+//! The result of a check.
 
 use serde::Serialize;
 
 use crate::cli::lines;
 use crate::cli::style::harmless;
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// As it should be.
+    /// Healthy.
     Good,
-    /// Worth knowing, and no fault.
+    /// Worth knowing, but not a fault.
     Note,
-    /// Was wrong, and is repaired.
+    /// Was broken, has been fixed.
     Fixed,
-    /// Wrong.
+    /// Broken.
     Bad,
 }
 
 /// One check's result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// Name of the check.
     pub name: &'static str,
-    /// How it is.
+    /// Its severity.
     pub state: State,
-    /// What was found.
+    /// The facts found.
     pub found: String,
-    /// Why that matters.
+    /// The consequence for the user.
     pub why: String,
-    /// How to repair it.
+    /// The steps that fix it.
     pub repair: String,
 }
 
 impl Finding {
-    /// All is well.
+    /// A healthy result.
     pub fn good(name: &'static str, found: impl Into<String>) -> Self {
         Self { name, state: State::Good, found: found.into(), why: String::new(), repair: String::new() }
     }
 
-    /// Something to know.
+    /// A result worth knowing.
     pub fn note(name: &'static str, found: impl Into<String>, why: &str, repair: impl Into<String>) -> Self {
         Self { state: State::Note, why: why.into(), repair: repair.into(), ..Self::good(name, found) }
     }
 
-    /// Something is wrong.
+    /// A fault.
     pub fn bad(name: &'static str, found: impl Into<String>, why: &str, repair: impl Into<String>) -> Self {
         Self { state: State::Bad, ..Self::note(name, found, why, repair) }
     }
 
-    /// Something was wrong.
+    /// A fault that has been fixed.
     pub fn fixed(name: &'static str, found: impl Into<String>) -> Self {
         Self { state: State::Fixed, ..Self::good(name, found) }
     }
 
-    /// One line, and two more if there is something to do.
+    /// Prints one line, and up to two more if there is something to do.
     pub fn print(&self) {
         let mark = match self.state {
             State::Good => "ok",
             State::Note => "note",
             State::Fixed => "fixed",
-            State::Bad => "WRONG",
+            State::Bad => "FAIL",
         };
         lines::print(&format!("{mark:<6} {:<15} ", self.name), &harmless(&self.found));
         let under = " ".repeat(23);
         if !self.why.is_empty() {
-            lines::print(&under, &format!("why it matters: {}", self.why));
+            lines::print(&under, &format!("why: {}", self.why));
         }
         if !self.repair.is_empty() {
-            lines::print(&under, &format!("repair: {}", self.repair));
+            lines::print(&under, &format!("fix: {}", self.repair));
         }
     }
 }

@@ -1,6 +1,8 @@
-//! `claude-mem doctor`: looks at everything that must hold, and tries the whole way of an event.
+//! `claude-mem doctor`: checks every part of the installation and sends a test event through all of
+//! it.
 
 mod finding;
+mod histories;
 mod index;
 mod online;
 mod places;
@@ -14,19 +16,19 @@ use crate::config::{Config, Environment};
 use crate::paths::Home;
 use finding::{Finding, State};
 
-/// Check that everything works, and tell how to repair what does not
+/// Check that everything works, and print how to fix what does not
 ///
-/// The last check sends a marked event through the installed hook and the service, and removes it again. Exits with 1 if
-/// something is wrong.
+/// The last check sends a marked test event through the installed hook and the service, and then
+/// deletes it. Exits with 1 if a check fails.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  claude-mem doctor\n  claude-mem doctor --fix\n  claude-mem doctor --online --json"
 )]
 pub struct Arguments {
-    /// Repair what can be repaired safely: permissions, hooks, the search index, a service that does not run
+    /// Fix what is safe to fix: permissions, hooks, the search index, a stopped service
     #[arg(long)]
     fix: bool,
-    /// Ask the model, too, with a request of a few tokens
+    /// Also send a request of a few tokens to the model
     #[arg(long)]
     online: bool,
     /// Print JSON
@@ -34,8 +36,8 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What every check can look at.
-struct Patient<'a> {
+/// State shared by all checks.
+struct Doctor<'a> {
     home: &'a Home,
     environment: &'a Environment,
     config: Config,
@@ -45,30 +47,31 @@ struct Patient<'a> {
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let (config, _) = Config::load_forgiving(&home.config(), environment);
-    let patient = Patient { home, environment, config, may_fix: arguments.fix, is_online: arguments.online };
-    let mut findings = patient.examine(|finding| {
+    let doctor = Doctor { home, environment, config, may_fix: arguments.fix, is_online: arguments.online };
+    let mut findings = doctor.run_checks(|finding| {
         if !arguments.json {
             finding.print();
         }
     });
-    let is_well = findings.iter().all(|finding| finding.state != State::Bad);
+    let is_healthy = findings.iter().all(|finding| finding.state != State::Bad);
     if arguments.json {
-        say!("{:#}", serde_json::json!({"ok": is_well, "checks": findings}));
+        outln!("{:#}", serde_json::json!({"ok": is_healthy, "checks": findings}));
     } else {
         findings.retain(|finding| finding.state == State::Bad);
         match findings.len() {
-            0 => say!("\nEverything works."),
-            1 => say!("\nOne thing is wrong."),
-            count => say!("\n{count} things are wrong."),
+            0 => outln!("\nAll checks passed."),
+            1 => outln!("\nOne check failed."),
+            count => outln!("\n{count} checks failed."),
         }
     }
-    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if is_healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-impl Patient<'_> {
-    /// All checks in turn, each told when it is done: the last ones take a moment.
-    fn examine(&self, mut tell: impl FnMut(&Finding)) -> Vec<Finding> {
-        let checks: [fn(&Patient<'_>) -> Finding; 15] = [
+impl Doctor<'_> {
+    /// Runs all checks in order and reports each as soon as it is done, because the last ones are
+    /// slow.
+    fn run_checks(&self, mut report: impl FnMut(&Finding)) -> Vec<Finding> {
+        let checks: [fn(&Doctor<'_>) -> Finding; 16] = [
             places::data_directory,
             places::settings,
             places::database,
@@ -83,15 +86,16 @@ impl Patient<'_> {
             wired::fired_lately,
             running::queue,
             running::spool,
+            histories::unread,
             online::provider,
         ];
         let mut findings = Vec::new();
         for check in checks {
             findings.push(check(self));
-            findings.last().into_iter().for_each(&mut tell);
+            findings.last().into_iter().for_each(&mut report);
         }
         findings.push(round_trip::check(self));
-        findings.last().into_iter().for_each(&mut tell);
+        findings.last().into_iter().for_each(&mut report);
         findings
     }
 }

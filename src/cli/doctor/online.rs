@@ -1,8 +1,8 @@
-//! Checks who compresses, and with `--online` whether they answer.
+//! Checks the provider that compresses, and with `--online` that it responds.
 
 use std::time::Duration;
 
-use super::Patient;
+use super::Doctor;
 use super::finding::Finding;
 use crate::cli::client;
 use crate::llm::{Choice, Failure, Llm, Request, Tool, choose, guard};
@@ -10,12 +10,12 @@ use crate::privacy::Redacted;
 
 const NAME: &str = "provider";
 
-pub fn provider(patient: &Patient<'_>) -> Finding {
+pub fn provider(doctor: &Doctor<'_>) -> Finding {
     let program = guard::own_program().unwrap_or_default();
-    // The service may see other keys than this shell does: what it says counts.
-    let health = client::get(&patient.home.socket(), "/api/health").unwrap_or_default();
+    // The service may see other keys than this shell: its report takes precedence.
+    let health = client::get(&doctor.home.socket(), "/api/health").unwrap_or_default();
     let served = health["provider"].as_str();
-    match choose(&patient.config, patient.home, patient.environment, &program) {
+    match choose(&doctor.config, doctor.home, doctor.environment, &program) {
         Choice::Local { why } if served.is_none_or(|served| served == "local") => {
             Finding::good(NAME, format!("local: {why}"))
         }
@@ -25,28 +25,32 @@ pub fn provider(patient: &Patient<'_>) -> Finding {
             "a service manager does not see the variables of your shell",
             format!(
                 "put keys into {} (mode 0600), then claude-mem restart",
-                patient.home.dir().join("credentials").display()
+                doctor.home.credentials().display()
             ),
         ),
-        Choice::Llm(llm) if patient.is_online => probe(&llm),
+        Choice::Llm(llm) if doctor.is_online => probe(&llm),
         Choice::Llm(llm) => {
-            Finding::good(NAME, format!("{} with {}; --online asks it", llm.name(), llm.model()))
+            Finding::good(NAME, format!("{} with {}; not contacted (use --online)", llm.name(), llm.model()))
         }
         Choice::Local { why } => {
             Finding::good(NAME, format!("{} in the service; in this shell {why}", served.unwrap_or("none")))
         }
         Choice::Unusable { why } => {
-            Finding::bad(NAME, why, "what is queued waits until it is repaired", "claude-mem config show")
+            Finding::bad(NAME, why, "queued events wait until this is fixed", "claude-mem config show")
         }
     }
 }
 
-/// Asks for a single token: whatever comes back shows that the key is good.
+/// Sends a request for a single token: any response proves that the key is valid.
 fn probe(llm: &Llm) -> Finding {
     let request = Request {
         system: "Answer with the word yes.".into(),
         prompt: Redacted::of_program("Are you there?"),
-        tool: Tool { name: "answer", description: "Says yes", schema: serde_json::json!({"type": "object"}) },
+        tool: Tool {
+            name: "answer",
+            description: "Answers yes",
+            schema: serde_json::json!({"type": "object"}),
+        },
         max_output_tokens: 1,
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -57,14 +61,14 @@ fn probe(llm: &Llm) -> Finding {
     let answer = runtime
         .block_on(async { tokio::time::timeout(Duration::from_secs(60), llm.complete(&request)).await });
     match answer {
-        Ok(Ok(_) | Err(Failure::Item { .. })) => Finding::good(NAME, format!("{name} answers")),
+        Ok(Ok(_) | Err(Failure::Item { .. })) => Finding::good(NAME, format!("{name} responds")),
         Ok(Err(Failure::Provider(failure))) => {
-            Finding::bad(NAME, format!("{name}: {failure}"), "what is queued waits until it is repaired", "")
+            Finding::bad(NAME, format!("{name}: {failure}"), "queued events wait until this is fixed", "")
         }
         Err(_) => Finding::bad(
             NAME,
-            format!("{name} does not answer within a minute"),
-            "what is queued waits",
+            format!("{name} did not respond within a minute"),
+            "queued events wait until it responds",
             "claude-mem logs",
         ),
     }

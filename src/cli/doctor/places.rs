@@ -1,10 +1,10 @@
-//! Checks of what lies on the disk: the data directory, the settings, the database, space.
+//! Checks of the files on disk: data directory, settings, database, backups, free space.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
-use super::Patient;
+use super::Doctor;
 use super::finding::Finding;
 use crate::cli::status::size;
 use crate::config::Config;
@@ -14,26 +14,26 @@ use crate::paths::with_suffix;
 use crate::store::{self, SCHEMA_VERSION, StoreError, backup, rows};
 use crate::worker::{activation, clock};
 
-pub fn data_directory(patient: &Patient<'_>) -> Finding {
+pub fn data_directory(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "data directory";
-    const WHY: &str = "prompts and tool output are in it; nobody else may read them";
-    let home = patient.home;
+    const WHY: &str = "it holds prompts and tool output, which must stay private";
+    let home = doctor.home;
     let shown = home.dir().display();
     if let Err(error) = activation::check_length(&home.socket()) {
         return Finding::bad(
             NAME,
             error.to_string(),
             "the service cannot be reached",
-            "a shorter CLAUDE_MEM_HOME",
+            "set CLAUDE_MEM_HOME to a shorter path",
         );
     }
     let Ok(meta) = fs::metadata(home.dir()) else {
-        if patient.may_fix && home.prepare().is_ok() {
-            return Finding::fixed(NAME, format!("{shown} was not there; now it is"));
+        if doctor.may_fix && home.prepare().is_ok() {
+            return Finding::fixed(NAME, format!("{shown} was missing and has been created"));
         }
         return Finding::bad(
             NAME,
-            format!("{shown} is not there"),
+            format!("{shown} does not exist"),
             "nothing can be recorded",
             "claude-mem install",
         );
@@ -49,25 +49,28 @@ pub fn data_directory(patient: &Patient<'_>) -> Finding {
     }
     if meta.mode() & 0o700 != 0o700 {
         let mode = fs::Permissions::from_mode(0o700);
-        if patient.may_fix && fs::set_permissions(home.dir(), mode).is_ok() {
-            return Finding::fixed(NAME, format!("you could not use {shown}; now you can"));
+        if doctor.may_fix && fs::set_permissions(home.dir(), mode).is_ok() {
+            return Finding::fixed(
+                NAME,
+                format!("{shown} was not readable and writable for you; permissions fixed"),
+            );
         }
-        let found = format!("you may not read and write {shown}");
+        let found = format!("you have no read and write permission for {shown}");
         return Finding::bad(NAME, found, "nothing can be recorded", "claude-mem doctor --fix");
     }
-    let open: Vec<PathBuf> = private_files(patient).into_iter().filter(is_open_to_others).collect();
+    let open: Vec<PathBuf> = private_files(doctor).into_iter().filter(is_open_to_others).collect();
     if open.is_empty() {
-        return Finding::good(NAME, format!("{shown}, yours alone"));
+        return Finding::good(NAME, format!("{shown}, private"));
     }
     let names = open.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-    if patient.may_fix && open.iter().all(|path| close_to_others(path).is_ok()) {
-        return Finding::fixed(NAME, format!("others could read {names}; now they cannot"));
+    if doctor.may_fix && open.iter().all(|path| close_to_others(path).is_ok()) {
+        return Finding::fixed(NAME, format!("other users could read {names}; permissions fixed"));
     }
-    Finding::bad(NAME, format!("others can read {names}"), WHY, "claude-mem doctor --fix")
+    Finding::bad(NAME, format!("other users can read {names}"), WHY, "claude-mem doctor --fix")
 }
 
-fn private_files(patient: &Patient<'_>) -> Vec<PathBuf> {
-    let home = patient.home;
+fn private_files(doctor: &Doctor<'_>) -> Vec<PathBuf> {
+    let home = doctor.home;
     let database = home.database();
     let files = ["", "-wal", "-shm"].map(|suffix| with_suffix(&database, suffix)).into_iter();
     let others = ["credentials", "environment", "worker.sock"].map(|name| home.dir().join(name));
@@ -84,53 +87,56 @@ fn close_to_others(path: &PathBuf) -> std::io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
-pub fn settings(patient: &Patient<'_>) -> Finding {
-    let file = patient.home.config();
-    match Config::load(&file, patient.environment) {
-        Ok(_) if file.exists() => Finding::good("settings", format!("{} is right", file.display())),
+pub fn settings(doctor: &Doctor<'_>) -> Finding {
+    let file = doctor.home.config();
+    match Config::load(&file, doctor.environment) {
+        Ok(_) if file.exists() => Finding::good("settings", format!("{} is valid", file.display())),
         Ok(_) => Finding::good("settings", "the defaults"),
         Err(error) => Finding::bad(
             "settings",
             error.to_string(),
-            "the service does not work until it is repaired; hooks use the default instead",
+            "the service does not work until it is fixed; hooks use the default for that setting",
             format!("edit {}, then `claude-mem config check`", file.display()),
         ),
     }
 }
 
-pub fn database(patient: &Patient<'_>) -> Finding {
+pub fn database(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "database";
-    let shown = patient.home.database().display().to_string();
-    let opened = store::open_to_read(patient.home, 5000).and_then(|database| store::check::pages(&database));
+    let shown = doctor.home.database().display().to_string();
+    let opened = store::open_to_read(doctor.home, 5000).and_then(|database| store::check::pages(&database));
     match opened {
-        Ok(()) => Finding::good(NAME, format!("{shown} is whole, schema {SCHEMA_VERSION}")),
+        Ok(()) => Finding::good(NAME, format!("{shown} is intact, schema {SCHEMA_VERSION}")),
         Err(error) if error.is_damage() => damaged(format!("{shown} is damaged: {}", error.cause())),
-        Err(StoreError::Missing) if !backup::list(&patient.home.backups()).is_empty() => Finding::bad(
+        Err(StoreError::Missing) if !backup::list(&doctor.home.backups()).is_empty() => Finding::bad(
             NAME,
-            format!("{shown} is gone, but there are backups"),
-            "what was remembered is not there any more",
+            format!("{shown} is missing, but there are backups"),
+            "all memories are gone",
             "claude-mem restore",
         ),
-        Err(StoreError::Missing) => Finding::good(NAME, "none yet; the first hook makes it"),
-        Err(error @ StoreError::Older(_)) => {
-            Finding::bad(NAME, error.to_string(), "hooks put events aside until then", "claude-mem restart")
-        }
+        Err(StoreError::Missing) => Finding::good(NAME, "none yet; the first hook creates it"),
+        Err(error @ StoreError::Older(_)) => Finding::bad(
+            NAME,
+            error.to_string(),
+            "hooks spool events until it is migrated",
+            "claude-mem restart",
+        ),
         Err(error @ StoreError::Newer { .. }) => Finding::bad(
             NAME,
             error.to_string(),
-            "this program must not touch what it does not understand; events are put aside",
+            "this version cannot use a newer schema; events are spooled",
             "install the newer version again (`make install`)",
         ),
         Err(error @ StoreError::Foreign) => Finding::bad(
             NAME,
             format!("{shown}: {error}"),
-            "events are put aside until ours has a place beside it",
+            "events are spooled until our database has a path of its own",
             "claude-mem restart",
         ),
         Err(error) => Finding::bad(
             NAME,
             format!("{shown}: {error}"),
-            "events are put aside until it can be used",
+            "events are spooled until it can be used",
             "claude-mem logs",
         ),
     }
@@ -140,35 +146,35 @@ fn damaged(found: String) -> Finding {
     Finding::bad(
         "database",
         found,
-        "what is remembered may be lost",
-        "claude-mem restart: the service recovers it from what can be read and from the newest backup",
+        "memories may be lost",
+        "claude-mem restart: the service recovers it from the readable pages and the newest backup",
     )
 }
 
-/// A backup that is older than this tells that none is made any more.
+/// Maximum age of the newest backup. An older one means that no backups are being made.
 const OLD_MS: Millis = 3 * 24 * 60 * 60_000;
 
-pub fn backups(patient: &Patient<'_>) -> Finding {
+pub fn backups(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "backups";
     let now = clock::now();
-    let copies = backup::list(&patient.home.backups());
-    let counts = store::open_to_read(patient.home, 2000).and_then(|database| rows::counts(&database));
+    let copies = backup::list(&doctor.home.backups());
+    let counts = store::open_to_read(doctor.home, 2000).and_then(|database| rows::counts(&database));
     let sessions =
         counts.as_ref().ok().and_then(|counts| counts.get("sessions").copied()).unwrap_or_default();
     let Some(newest) = copies.first() else {
-        return if sessions == 0 || patient.config.backup.keep == 0 {
-            Finding::good(NAME, "none, and none is due")
+        return if sessions == 0 || doctor.config.backup.keep == 0 {
+            Finding::good(NAME, "none due")
         } else {
             Finding::good(NAME, "none yet; the service makes one within a day")
         };
     };
     let found = format!("{}, the newest {}", copies.len(), age::ago(newest.made_at, now));
-    if patient.config.backup.keep > 0 && sessions > 0 && now - newest.made_at > OLD_MS {
+    if doctor.config.backup.keep > 0 && sessions > 0 && now - newest.made_at > OLD_MS {
         return Finding::note(
             NAME,
             found,
-            "what happened since is in no backup",
-            "claude-mem logs tells why; claude-mem backup",
+            "everything since then is in no backup",
+            "see `claude-mem logs` for the reason; run `claude-mem backup` to make one now",
         );
     }
     let kept = backup::open(&newest.path).and_then(|database| rows::counts(&database));
@@ -180,29 +186,29 @@ pub fn backups(patient: &Patient<'_>) -> Finding {
             NAME,
             format!("{found}; it has {kept} observations, the database {now}"),
             "if you did not delete them, something else did",
-            "claude-mem restore, or claude-mem import FILE to add what is missing",
+            "claude-mem restore, or claude-mem import FILE to add the missing ones",
         ),
         _ => Finding::good(NAME, found),
     }
 }
 
-/// Below this SQLite soon fails.
+/// Free bytes below which SQLite soon fails.
 const TOO_LITTLE: u64 = 100_000_000;
 const LITTLE: u64 = 1_000_000_000;
 
-pub fn disk(patient: &Patient<'_>) -> Finding {
+pub fn disk(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "disk";
     const WHY: &str = "on a full disk events are lost";
-    let Ok(space) = rustix::fs::statvfs(patient.home.dir()) else {
-        return Finding::note(NAME, "the free space is not known", WHY, "");
+    let Ok(space) = rustix::fs::statvfs(doctor.home.dir()) else {
+        return Finding::note(NAME, "free space unknown", WHY, "");
     };
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     let found = format!("{} free", size(free));
     match free {
         0..TOO_LITTLE => {
-            Finding::bad(NAME, found, WHY, "make room, or move the data directory (CLAUDE_MEM_HOME)")
+            Finding::bad(NAME, found, WHY, "free some space, or move the data directory (CLAUDE_MEM_HOME)")
         }
-        TOO_LITTLE..LITTLE => Finding::note(NAME, found, WHY, "make room"),
+        TOO_LITTLE..LITTLE => Finding::note(NAME, found, WHY, "free some space"),
         _ => Finding::good(NAME, found),
     }
 }

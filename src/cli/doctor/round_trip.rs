@@ -1,6 +1,8 @@
-//! Sends a marked event the whole way: the installed hook command, the queue, the service, an observation, the context.
+//! Sends a marked event through every stage: installed hook command, queue, service, observation,
+//! context.
 //!
-//! In the real data directory, because that is what must work; under a session of its own, which is erased afterwards.
+//! Uses the real data directory, because that is the one that must work, with a session of its own
+//! that is deleted afterwards.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -9,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
-use super::Patient;
+use super::Doctor;
 use super::finding::Finding;
 use super::wired::wired_commands;
 use crate::cli::install::hooks::unusual_data;
@@ -17,79 +19,83 @@ use crate::cli::install::programs::Programs;
 use crate::cli::{client, service};
 use crate::model::SessionId;
 use crate::spool;
+use crate::store::queue::OVER_CEILING;
 use crate::store::sessions::{SessionStatus, session_status};
 use crate::store::{self, overview, queue_admin};
 use crate::wiring::{self, WIRING};
 
 const NAME: &str = "round trip";
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// One walk.
-struct Walk<'a> {
-    patient: &'a Patient<'a>,
-    /// What the event, and all that is made of it, can be known by.
+/// One round trip.
+struct RoundTrip<'a> {
+    doctor: &'a Doctor<'a>,
+    /// Token that identifies the event and everything derived from it.
     mark: String,
     session: SessionId,
-    /// Whether the service may make something of it: that may cost something where a model does it.
+    /// True if the service may compress the event: with a model as provider that costs money.
     is_whole: bool,
-    /// What the hook told the user instead of us.
+    /// User-facing message that the hook printed during the check.
     message: Option<String>,
 }
 
-pub fn check(patient: &Patient<'_>) -> Finding {
-    // Whoever answers may still be starting.
-    let answers = client::get(&patient.home.socket(), "/api/health").is_ok();
+pub fn check(doctor: &Doctor<'_>) -> Finding {
+    // A service that responds may still be starting.
+    let answers = client::get(&doctor.home.socket(), "/api/health").is_ok();
     let health =
-        if answers { service::wait_until_it_answers(patient.home).unwrap_or_default() } else { Value::Null };
+        if answers { service::wait_until_responsive(doctor.home).unwrap_or_default() } else { Value::Null };
     if health["status"] != "ok" {
-        // Its hooks would start a service that is stopped, or leave their events where nobody takes them.
-        let why = "what sessions do is remembered only by a service that is well";
-        return Finding::note(NAME, "not tried: the service does not run, or is not well", why, "see above");
+        // The hooks would start a stopped service, or leave events that no service claims.
+        let why = "sessions are remembered only while the service is healthy";
+        return Finding::note(NAME, "skipped: the service is down or degraded", why, "see above");
     }
     let mark = format!("probe-{}", uuid::Uuid::now_v7().simple());
-    let mut walk = Walk {
-        patient,
+    let mut trip = RoundTrip {
+        doctor,
         session: SessionId(format!("claude-mem-doctor-{mark}")),
         mark,
-        is_whole: health["provider"] == "local" || patient.is_online,
+        is_whole: health["provider"] == "local" || doctor.is_online,
         message: None,
     };
     let began = Instant::now();
-    let walked = walk.go();
-    let erased = walk.erase();
-    let told =
-        walk.message.take().map(|message| format!("; waiting for you was: {message}")).unwrap_or_default();
-    match walked.and_then(|way| erased.map(|()| way)) {
-        Ok(way) => Finding::good(NAME, format!("{way}, in {:.1} s{told}", began.elapsed().as_secs_f64())),
+    let outcome = trip.run();
+    let erased = trip.erase();
+    let pending =
+        trip.message.take().map(|message| format!("; the hook also printed: {message}")).unwrap_or_default();
+    match outcome.and_then(|stages| erased.map(|()| stages)) {
+        Ok(stages) => {
+            Finding::good(NAME, format!("{stages}, in {:.1} s{pending}", began.elapsed().as_secs_f64()))
+        }
         Err(error) => Finding::bad(
             NAME,
-            format!("{error:#}{told}"),
-            "what sessions do is not remembered, or not told to the next one",
-            "see the checks above; claude-mem logs tells what the service did",
+            format!("{error:#}{pending}"),
+            "sessions are not remembered, or the next session gets no context",
+            "see the checks above and `claude-mem logs`",
         ),
     }
 }
 
-impl Walk<'_> {
-    fn go(&mut self) -> anyhow::Result<String> {
+impl RoundTrip<'_> {
+    fn run(&mut self) -> anyhow::Result<String> {
         self.record()?;
         let status = self.wait_until_settled()?;
         if !self.is_whole {
-            return Ok(
-                "hook, queue, service (with --online a model would be asked, too, which costs a little)"
-                    .into(),
-            );
+            return Ok("hook, queue, service (--online also tests the model, at a small cost)".into());
         }
-        ensure!(status.observations + status.summaries > 0, "the service made nothing of the event");
-        if !self.patient.config.context.enabled {
+        if let Some(why) = self.failure()? {
+            bail!("the service failed to process the event: {why}");
+        }
+        ensure!(status.observations + status.summaries > 0, "the service derived nothing from the event");
+        if !self.doctor.config.context.enabled {
             return Ok("hook, queue, service, observation (context.enabled is false)".into());
         }
         let context = self.hook("SessionStart", &self.other(), json!({"source": "startup"}))?;
-        ensure!(context.contains(&self.mark), "the context of the next session does not tell of it");
+        ensure!(context.contains(&self.mark), "the event is missing from the next session's context");
         Ok("hook, queue, service, observation, context".into())
     }
 
-    /// What a small session does. Where a model would be asked, only what rules settle without one.
+    /// Plays a small session. If the provider is a model, sends only events that rules settle
+    /// without one.
     fn record(&mut self) -> anyhow::Result<()> {
         let session = self.session.clone();
         let prompt = |text: String| json!({ "prompt": text });
@@ -97,11 +103,11 @@ impl Walk<'_> {
         self.hook(
             "UserPromptSubmit",
             &session,
-            prompt(format!("claude-mem doctor looks whether all is well ({})", self.mark)),
+            prompt(format!("claude-mem doctor checks the installation ({})", self.mark)),
         )?;
         if self.is_whole {
             self.hook("PostToolUse", &session, self.write_of_a_file())?;
-            let closing = format!("Wrote {}.md to see whether it is remembered.", self.mark);
+            let closing = format!("Wrote {}.md to check that it is remembered.", self.mark);
             self.hook(
                 "Stop",
                 &session,
@@ -117,7 +123,7 @@ impl Walk<'_> {
     }
 
     fn write_of_a_file(&self) -> Value {
-        let (path, content) = (self.patient.home.dir().join(format!("{}.md", self.mark)), "All is well.\n");
+        let (path, content) = (self.doctor.home.dir().join(format!("{}.md", self.mark)), "All good.\n");
         json!({
             "tool_name": "Write", "tool_use_id": self.mark, "tool_input": {"file_path": path, "content": content},
             "tool_response": {"type": "create", "filePath": path, "content": content, "structuredPatch": [], "originalFile": null},
@@ -125,50 +131,52 @@ impl Walk<'_> {
     }
 
     fn wait_until_settled(&self) -> anyhow::Result<SessionStatus> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let status = self.status()?.context("the session is gone")?;
             if status.error > 0 {
-                let why = self.failure()?.unwrap_or_else(|| "it does not tell why".into());
-                bail!("the service failed at the event: {why}");
+                let why = self.failure()?.unwrap_or_else(|| "no reason given".into());
+                bail!("the service failed to process the event: {why}");
             }
             if status.raw + status.processing == 0 {
                 return Ok(status);
             }
             if Instant::now() >= deadline {
                 bail!(
-                    "the event reached the queue, but the service did not take it within {} s",
-                    PATIENCE.as_secs()
+                    "the event reached the queue, but the service did not process it within {} s",
+                    TIMEOUT.as_secs()
                 );
             }
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// Why an event of this walk failed. Told here, because the events are erased in the end.
+    /// Returns why an event of this round trip failed or had to do without the model. Reported
+    /// here, because the events are deleted at the end.
     fn failure(&self) -> anyhow::Result<Option<String>> {
-        let database = store::open_to_read(self.patient.home, 5000)?;
-        let mut errors = queue_admin::list(&database, &["error"], 100)?.into_iter();
-        let own = errors.find(|error| error.session_id.as_deref() == Some(self.session.as_str()));
-        let told = own.and_then(|error| error.last_error);
-        Ok(told.map(|told| told.lines().next().unwrap_or_default().to_owned()))
+        let database = store::open_to_read(self.doctor.home, 5000)?;
+        let rows = queue_admin::list(&database, &["error", "done"], 100)?.into_iter();
+        let mut own = rows.filter(|row| row.session_id.as_deref() == Some(self.session.as_str()));
+        let reason = own.find_map(|row| row.last_error.filter(|reason| !reason.ends_with(OVER_CEILING)));
+        Ok(reason.map(|reason| reason.lines().next().unwrap_or_default().to_owned()))
     }
 
     fn status(&self) -> anyhow::Result<Option<SessionStatus>> {
-        let database = store::open_to_read(self.patient.home, 5000)
-            .context("the hook ran, but there is nothing to read")?;
+        let database = store::open_to_read(self.doctor.home, 5000)
+            .context("the hook ran, but the database cannot be read")?;
         Ok(session_status(&database, &self.session)?)
     }
 
-    /// A second session, which is told of the first.
+    /// A second session, whose context must contain the first.
     fn other(&self) -> SessionId {
         SessionId(format!("{}-next", self.session.as_str()))
     }
 
-    /// Calls the hook as the client would: the command from the settings, by a shell, with the payload. Returns the context.
+    /// Runs the hook as the client would: the command from the settings, in a shell, with the
+    /// payload on stdin. Returns the context.
     fn hook(&mut self, event: &str, session: &SessionId, own: Value) -> anyhow::Result<String> {
         let mut payload = json!({
-            "session_id": session.as_str(), "cwd": self.patient.home.dir(), "hook_event_name": event,
+            "session_id": session.as_str(), "cwd": self.doctor.home.dir(), "hook_event_name": event,
             "transcript_path": "", "permission_mode": "default",
         });
         if let (Some(all), Value::Object(own)) = (payload.as_object_mut(), own) {
@@ -186,29 +194,29 @@ impl Walk<'_> {
     }
 
     fn command(&self, event: &str) -> anyhow::Result<String> {
-        let wired = wired_commands(self.patient).into_iter().find(|found| found.event == event);
+        let wired = wired_commands(self.doctor).into_iter().find(|found| found.event == event);
         if let Some(found) = wired {
             return Ok(found.command);
         }
         let verb = WIRING.iter().find(|wire| wire.event == event).map_or("", |wire| wire.verb);
-        let data = unusual_data(self.patient.home, self.patient.environment);
+        let data = unusual_data(self.doctor.home, self.doctor.environment);
         Ok(wiring::command(&Programs::running()?.hook, verb, data))
     }
 
     fn erase(&self) -> anyhow::Result<()> {
-        for file in spool::waiting(self.patient.home)? {
+        for file in spool::waiting(self.doctor.home)? {
             let session = spool::read(&file).ok().and_then(|event| event.session);
             if session.is_some_and(|session| session.id == self.session || session.id == self.other()) {
                 std::fs::remove_file(&file)?;
             }
         }
-        if !self.patient.home.database().exists() {
+        if !self.doctor.home.database().exists() {
             return Ok(());
         }
-        let mut database = store::open_to_change(self.patient.home, 5000)?;
+        let mut database = store::open_to_change(self.doctor.home, 5000)?;
         for session in [&self.session, &self.other()] {
             overview::erase_session(&mut database, session)
-                .context("the doctor's own session could not be removed")?;
+                .context("cannot delete the doctor's own session")?;
         }
         Ok(())
     }
@@ -226,7 +234,7 @@ fn run(command: &str, payload: &str) -> anyhow::Result<String> {
     shell.args(["-c", command]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = shell.spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A command that is not there reads nothing; how it ends tells why.
+        // A missing command reads nothing; its exit status explains why.
         let _ = stdin.write_all(payload.as_bytes());
     }
     let output = child.wait_with_output()?;

@@ -1,8 +1,8 @@
-//! Checks of the service: whether it runs, keeps running, and gets its work done.
+//! Checks of the service: it runs, stays up, and keeps up with its queue.
 
-use super::Patient;
+use super::Doctor;
 use super::finding::Finding;
-use crate::cli::install::record::Way;
+use crate::cli::install::record::Manager;
 use crate::cli::install::systemd;
 use crate::cli::{child, client, service};
 use crate::context::age;
@@ -12,92 +12,85 @@ use crate::worker::clock;
 
 const OURS: &str = env!("CARGO_PKG_VERSION");
 
-pub fn service(patient: &Patient<'_>) -> Finding {
+pub fn service(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "service";
-    const WHY: &str = "events are recorded, but nothing is made of them";
-    let way = service::way(patient.home);
-    let health = match client::get(&patient.home.socket(), "/api/health") {
+    const WHY: &str = "events are recorded but not processed";
+    let manager = service::manager(doctor.home, doctor.environment);
+    let health = match client::get(&doctor.home.socket(), "/api/health") {
         Ok(health) => health,
-        Err(_) if patient.may_fix => {
-            return match service::start_quietly(patient.home, patient.environment, way) {
-                Ok(health) => {
-                    Finding::fixed(NAME, format!("it did not run; now it does, pid {}", health["pid"]))
-                }
+        Err(_) if doctor.may_fix => {
+            return match service::start_quietly(doctor.home, doctor.environment, manager) {
+                Ok(health) => Finding::fixed(NAME, format!("was stopped; started, pid {}", health["pid"])),
                 Err(error) => Finding::bad(NAME, format!("{error:#}"), WHY, "claude-mem logs"),
             };
         }
         Err(_) => {
-            return Finding::bad(
-                NAME,
-                "it does not run",
-                WHY,
-                "claude-mem start, or claude-mem doctor --fix",
-            );
+            return Finding::bad(NAME, "not running", WHY, "claude-mem start, or claude-mem doctor --fix");
         }
     };
     if health["status"] != "ok" {
-        let reason = health["reason"].as_str().unwrap_or("it does not say why");
+        let reason = health["reason"].as_str().unwrap_or("no reason given");
         return Finding::bad(
             NAME,
             format!("degraded: {reason}"),
             WHY,
-            "repair that; claude-mem logs tells more",
+            "fix the cause; see `claude-mem logs` for details",
         );
     }
     let version = health["version"].as_str().unwrap_or_default();
     if version != OURS {
         return Finding::bad(
             NAME,
-            format!("version {version} runs, and this is {OURS}"),
-            "an old service does not know what a new hook records",
+            format!("version {version} is running, but {OURS} is installed"),
+            "an old service does not understand the events of a new hook",
             "claude-mem restart",
         );
     }
-    if way == Way::Systemd && !is_enabled(patient) {
+    if manager == Manager::Systemd && !is_enabled(doctor) {
         return Finding::bad(
             NAME,
-            "it runs, but is not enabled",
-            "it will be gone after the next login",
+            "running, but not enabled",
+            "it will not start at the next login",
             "claude-mem install",
         );
     }
-    Finding::good(NAME, format!("pid {}, version {version}, {}", health["pid"], way.told()))
+    Finding::good(NAME, format!("pid {}, version {version}, {}", health["pid"], manager.description()))
 }
 
-fn is_enabled(patient: &Patient<'_>) -> bool {
+fn is_enabled(doctor: &Doctor<'_>) -> bool {
     let ask = systemd::systemctl(
-        patient.environment,
+        doctor.environment,
         &["is-enabled", "--quiet", "claude-mem.service", "claude-mem.socket"],
     );
     child::succeeds(ask).unwrap_or(false)
 }
 
-pub fn linger(patient: &Patient<'_>) -> Finding {
+pub fn linger(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "linger";
-    if service::way(patient.home) != Way::Systemd {
-        return Finding::good(NAME, "does not concern a service that runs without systemd");
+    if service::manager(doctor.home, doctor.environment) != Manager::Systemd {
+        return Finding::good(NAME, "not applicable: the service runs without systemd");
     }
     let mut ask = std::process::Command::new("loginctl");
     ask.args(["show-user", &rustix::process::geteuid().as_raw().to_string(), "--property=Linger", "--value"]);
     match child::run(ask) {
         Ok(ran) if ran.stdout.trim() == "yes" => {
-            Finding::good(NAME, "on: the service also runs while you are logged out")
+            Finding::good(NAME, "on: the service keeps running while you are logged out")
         }
         _ => Finding::note(
             NAME,
-            "off: the service ends with your last login",
-            "what is left in the queue then waits for the next login; nothing is lost",
-            "if you want it to go on: loginctl enable-linger",
+            "off: the service stops when you log out",
+            "the queue then waits for the next login; nothing is lost",
+            "to keep it running: loginctl enable-linger",
         ),
     }
 }
 
-/// A row that waits longer than this while the service is well is worth a word.
+/// Age from which a waiting row is worth a note while the service is healthy.
 const LONG_MS: i64 = 60 * 60_000;
 
-pub fn queue(patient: &Patient<'_>) -> Finding {
+pub fn queue(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "queue";
-    let Ok(facts) = store::open_to_read(patient.home, 2000).and_then(|database| overview::read(&database, 0))
+    let Ok(facts) = store::open_to_read(doctor.home, 2000).and_then(|database| overview::read(&database, 0))
     else {
         return Finding::good(NAME, "empty");
     };
@@ -107,45 +100,45 @@ pub fn queue(patient: &Patient<'_>) -> Finding {
         return Finding::note(
             NAME,
             found,
-            "what failed is kept, but not remembered",
+            "failed events are kept, but not remembered",
             "claude-mem queue errors, then claude-mem queue retry",
         );
     }
     match facts.oldest_waiting_at.filter(|at| now - at > LONG_MS) {
         Some(at) => Finding::note(
             NAME,
-            format!("{found}; the oldest since {}", age::ago(at, now)),
-            "it waits for a provider that does not answer, or for its session to go on",
-            "claude-mem status tells what the service waits for",
+            format!("{found}; oldest queued {}", age::ago(at, now)),
+            "they wait for a provider that does not respond, or for their session to continue",
+            "see `claude-mem status`",
         ),
         None => Finding::good(NAME, found),
     }
 }
 
-/// The worker takes what is put aside within seconds.
-const MANY_PUT_ASIDE: usize = 100;
+/// Spooled events worth a note: the worker normally takes them within seconds.
+const MANY_SPOOLED: usize = 100;
 
-pub fn spool(patient: &Patient<'_>) -> Finding {
+pub fn spool(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "lost events";
-    let waiting = spool::waiting(patient.home).map_or(0, |files| files.len());
-    let dropped = spool::dropped(patient.home, patient.environment);
+    let waiting = spool::waiting(doctor.home).map_or(0, |files| files.len());
+    let dropped = spool::dropped(doctor.home, doctor.environment);
     if dropped > 0 {
-        let notes = spool::dropped_notes(patient.home, patient.environment);
+        let notes = spool::dropped_notes(doctor.home, doctor.environment);
         let notes: Vec<_> = notes.iter().map(|note| note.display().to_string()).collect();
         return Finding::bad(
             NAME,
-            format!("{dropped} events could be stored nowhere"),
+            format!("{dropped} events could not be stored anywhere"),
             "they are not remembered",
-            format!("repair what {} tells, and delete that", notes.join(" and ")),
+            format!("fix the cause logged in {}, then delete it", notes.join(" and ")),
         );
     }
-    if waiting > MANY_PUT_ASIDE {
+    if waiting > MANY_SPOOLED {
         return Finding::note(
             NAME,
-            format!("none, but {waiting} wait outside the database"),
-            "the service should have taken them",
+            format!("none, but {waiting} spooled events wait for the service"),
+            "the service should have picked them up",
             "claude-mem logs",
         );
     }
-    Finding::good(NAME, format!("none; {waiting} wait outside the database"))
+    Finding::good(NAME, format!("none; {waiting} spooled"))
 }

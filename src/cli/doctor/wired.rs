@@ -1,11 +1,11 @@
-//! Checks of what Claude Code is told to call: the programs, the hooks, and whether they are called at all.
+//! Checks of the Claude Code side: the programs, the hooks in the settings, and that hooks fire.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::UNIX_EPOCH;
 
-use super::Patient;
+use super::Doctor;
 use super::finding::Finding;
 use crate::cli::child;
 use crate::cli::install::client::{self, Neighbour};
@@ -21,9 +21,9 @@ use crate::worker::clock;
 
 const OURS: &str = env!("CARGO_PKG_VERSION");
 
-pub fn programs(patient: &Patient<'_>) -> Finding {
+pub fn programs(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "programs";
-    let hook = match hook_program(patient) {
+    let hook = match hook_program(doctor) {
         Ok(hook) => hook,
         Err(error) => {
             return Finding::bad(
@@ -49,25 +49,25 @@ pub fn programs(patient: &Patient<'_>) -> Finding {
         ),
         Err(error) => Finding::bad(
             NAME,
-            format!("{} cannot run: {error}", hook.display()),
+            format!("cannot run {}: {error}", hook.display()),
             "nothing is recorded without the hook",
             "make install",
         ),
     }
 }
 
-/// The hook that was installed, else the one beside this program.
-fn hook_program(patient: &Patient<'_>) -> anyhow::Result<PathBuf> {
-    match Record::load(patient.home).hook {
+/// The hook that was installed, else the one in this program's directory.
+fn hook_program(doctor: &Doctor<'_>) -> anyhow::Result<PathBuf> {
+    match Record::load(doctor.home).hook {
         Some(hook) => Ok(hook),
         None => Ok(Programs::running()?.hook),
     }
 }
 
-/// Our commands in the settings that the client reads, by event.
-pub fn wired_commands(patient: &Patient<'_>) -> Vec<settings::Found> {
-    let mut files: Vec<PathBuf> = settings_file::locate(patient.environment, None).into_iter().collect();
-    for file in Record::load(patient.home).settings {
+/// Returns our commands in the settings that the client reads, by event.
+pub fn wired_commands(doctor: &Doctor<'_>) -> Vec<settings::Found> {
+    let mut files: Vec<PathBuf> = settings_file::locate(doctor.environment, None).into_iter().collect();
+    for file in Record::load(doctor.home).settings {
         if !files.contains(&file.path) {
             files.push(file.path);
         }
@@ -80,26 +80,26 @@ pub fn wired_commands(patient: &Patient<'_>) -> Vec<settings::Found> {
         .collect()
 }
 
-pub fn hooks(patient: &Patient<'_>) -> Finding {
+pub fn hooks(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "hooks";
-    const WHY: &str = "Claude Code calls nothing else; without hooks nothing is recorded";
-    let Ok(plan) = Plan::make(patient.environment, false) else {
-        return Finding::bad(NAME, "no home directory is known", WHY, "set HOME");
+    const WHY: &str = "without hooks nothing is recorded";
+    let Ok(plan) = Plan::make(doctor.environment, false) else {
+        return Finding::bad(NAME, "the home directory is unknown", WHY, "set HOME");
     };
     let shown = plan.file.display();
     let text = match settings_file::read(&plan.file) {
         Ok(text) => text.unwrap_or_default(),
-        Err(error) => return Finding::bad(NAME, error.to_string(), WHY, "repair the file"),
+        Err(error) => return Finding::bad(NAME, error.to_string(), WHY, "fix the file"),
     };
     if let Err(error) = settings::commands(&text) {
-        return Finding::bad(NAME, format!("{shown}: {error}"), WHY, "repair the file");
+        return Finding::bad(NAME, format!("{shown}: {error}"), WHY, "fix the file");
     }
     if settings::hooks_are_disabled(&text) {
         return Finding::bad(NAME, format!("{shown} has \"disableAllHooks\""), WHY, "remove that line");
     }
-    let found = wired_commands(patient);
+    let found = wired_commands(doctor);
     let neighbours =
-        client::neighbours(&text, settings_file::client_directory(patient.environment).as_deref());
+        client::neighbours(&text, settings_file::client_directory(doctor.environment).as_deref());
     let by_plugin = neighbours.iter().any(|neighbour| matches!(neighbour, Neighbour::OwnPlugin(_)));
     if found.is_empty() && by_plugin {
         return Finding::good(NAME, "wired by our plugin");
@@ -110,27 +110,29 @@ pub fn hooks(patient: &Patient<'_>) -> Finding {
         .filter(|event| found.iter().all(|found| found.event != *event))
         .collect();
     if !missing.is_empty() {
-        return rewired(patient, &plan, &format!("{} not wired in {shown}", missing.join(", ")));
+        return rewired(doctor, &plan, &format!("{} not wired in {shown}", missing.join(", ")));
     }
     if let Some(broken) =
         found.iter().find(|found| !program_of(&found.command).is_some_and(|program| is_program(&program)))
     {
-        return rewired(patient, &plan, &format!("`{}` in {shown} leads to no program", broken.command));
+        return rewired(
+            doctor,
+            &plan,
+            &format!("`{}` in {shown} does not run an executable", broken.command),
+        );
     }
-    // A project's settings may wire the same once more.
+    // A project's settings may wire the same events again.
     let events = WIRING.iter().filter(|wire| found.iter().any(|found| found.event == wire.event)).count();
     if let Some(neighbour) = neighbours.first() {
         return Finding::note(
             NAME,
-            format!("{events} events wired in {shown}; {}", neighbour.told()),
+            format!("{events} events wired in {shown}; {}", neighbour.description()),
             "",
             "",
         );
     }
-    let client = version.map_or_else(
-        || "a client whose version is not known".into(),
-        |version| format!("Claude Code {version}"),
-    );
+    let client = version
+        .map_or_else(|| "a client of unknown version".into(), |version| format!("Claude Code {version}"));
     if events < WIRING.len() {
         return Finding::note(
             NAME,
@@ -142,26 +144,27 @@ pub fn hooks(patient: &Patient<'_>) -> Finding {
     Finding::good(NAME, format!("{events} events wired in {shown}, for {client}"))
 }
 
-fn rewired(patient: &Patient<'_>, plan: &Plan, found: &str) -> Finding {
-    const WHY: &str = "what is not wired is not recorded";
-    if patient.may_fix
+fn rewired(doctor: &Doctor<'_>, plan: &Plan, found: &str) -> Finding {
+    const WHY: &str = "events that are not wired are not recorded";
+    if doctor.may_fix
         && let Ok(programs) = Programs::running()
     {
-        let wanted = plan.wanted(&programs.hook, unusual_data(patient.home, patient.environment));
+        let wanted = plan.wanted(&programs.hook, unusual_data(doctor.home, doctor.environment));
         if let Some(directory) = plan.file.parent() {
-            // If that fails, so does what follows, and tells why.
+            // If that fails, the next step fails too and reports why.
             let _ = fs::create_dir_all(directory);
         }
         let fixed = settings_file::replace(&plan.file, None, |text| settings::with_hooks(text, &wanted));
         return match fixed {
-            Ok(_) => Finding::fixed("hooks", format!("{found}; now they are right")),
+            Ok(_) => Finding::fixed("hooks", format!("{found}; fixed")),
             Err(error) => Finding::bad("hooks", format!("{found}; {error}"), WHY, "claude-mem install"),
         };
     }
     Finding::bad("hooks", found, WHY, "claude-mem install, or claude-mem doctor --fix")
 }
 
-/// The program that a command of ours calls. A shell takes the command apart, as the client's does.
+/// Returns the program that one of our commands runs. A shell splits the command, as the client's
+/// shell does.
 fn program_of(command: &str) -> Option<PathBuf> {
     let variable = command.starts_with("CLAUDE_MEM_HOME=");
     let word = if variable { "$2" } else { "$1" };
@@ -175,39 +178,40 @@ fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// So much later than the last hook may a transcript end: the client still writes when all hooks are done.
-const SLACK: Millis = 10 * 60_000;
+/// Grace period after the last hook: the client still writes the transcript when all hooks are
+/// done.
+const TRANSCRIPT_LAG: Millis = 10 * 60_000;
 
-pub fn fired_lately(patient: &Patient<'_>) -> Finding {
+pub fn fired_lately(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "last hook";
-    let overview = store::open_to_read(patient.home, 2000).and_then(|database| overview::read(&database, 0));
+    let overview = store::open_to_read(doctor.home, 2000).and_then(|database| overview::read(&database, 0));
     let fired = overview.ok().and_then(|overview| overview.last_event_at);
-    let used = last_transcript(patient);
+    let used = last_transcript(doctor);
     let now = clock::now();
-    let told = |at: Option<Millis>| at.map_or("never".to_owned(), |at| age::ago(at, now));
+    let ago = |at: Option<Millis>| at.map_or("never".to_owned(), |at| age::ago(at, now));
     match (fired, used) {
-        (fired, Some(used)) if fired.is_none_or(|fired| used > fired + SLACK) => Finding::bad(
+        (fired, Some(used)) if fired.is_none_or(|fired| used > fired + TRANSCRIPT_LAG) => Finding::bad(
             NAME,
-            format!("Claude Code was last used {}, the last hook came {}", told(Some(used)), told(fired)),
-            "sessions go by without being recorded",
-            "start a new session: hooks are read at its start; if it stays so, `claude --debug hooks` tells why",
+            format!("Claude Code was last used {}, the last hook fired {}", ago(Some(used)), ago(fired)),
+            "sessions are not being recorded",
+            "start a new session, because hooks are read at its start; if that does not help, run `claude --debug hooks`",
         ),
         (None, None) => Finding::good(NAME, "none yet, and no session since"),
-        (fired, _) => Finding::good(NAME, told(fired)),
+        (fired, _) => Finding::good(NAME, ago(fired)),
     }
 }
 
-/// When the client last wrote a transcript, as far as its directory tells.
-fn last_transcript(patient: &Patient<'_>) -> Option<Millis> {
-    let installed = fs::metadata(patient.home.install_record()).and_then(|meta| meta.modified()).ok()?;
-    let projects = settings_file::client_directory(patient.environment)?.join("projects");
+/// The time of the client's newest transcript, if its directory can be read.
+fn last_transcript(doctor: &Doctor<'_>) -> Option<Millis> {
+    let installed = fs::metadata(doctor.home.install_record()).and_then(|meta| meta.modified()).ok()?;
+    let projects = settings_file::client_directory(doctor.environment)?.join("projects");
     let files =
         fs::read_dir(projects).ok()?.flatten().filter_map(|project| fs::read_dir(project.path()).ok());
     let transcripts = files
         .flat_map(|entries| entries.flatten())
         .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "jsonl"));
     let newest = transcripts.filter_map(|entry| entry.metadata().ok()?.modified().ok()).max()?;
-    // What was before us we cannot have recorded.
+    // We cannot have recorded anything before our installation.
     let since = newest.duration_since(UNIX_EPOCH).ok().filter(|_| newest > installed)?;
     Millis::try_from(since.as_millis()).ok()
 }

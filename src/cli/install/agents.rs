@@ -1,4 +1,5 @@
-//! The memory as an MCP server in the settings of other agents: one entry goes in or out, everything else stays.
+//! Registers the MCP server in the settings of other agents: adds or removes one entry and
+//! preserves everything else.
 
 use std::path::{Path, PathBuf};
 
@@ -16,10 +17,10 @@ use super::settings::SettingsError;
 use super::settings_file;
 use crate::config::Environment;
 
-/// An agent whose settings we know to write.
+/// An agent whose settings we can edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum Agent {
     Codex,
     Gemini,
@@ -27,20 +28,20 @@ pub enum Agent {
     Opencode,
 }
 
-/// What our entry is called.
+/// Name of our entry.
 const NAME: &str = "claude-mem";
 
-/// What the entry says.
+/// Content of the entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
     /// `claude-mem`.
     pub program: &'a Path,
-    /// The data directory, if it is not the usual one.
+    /// The data directory, if it is not the default.
     pub data: Option<&'a Path>,
 }
 
 impl Agent {
-    /// Its settings for all projects of this user.
+    /// Returns its per-user settings file.
     pub fn file(self, environment: &Environment) -> Option<PathBuf> {
         let home = environment.user_home.as_ref()?;
         Some(match self {
@@ -56,7 +57,7 @@ impl Agent {
         })
     }
 
-    /// The text with our entry, and no other of ours.
+    /// Returns the text with our current entry, replacing any older one.
     pub fn with_entry(self, text: &str, entry: Entry<'_>) -> Result<String, SettingsError> {
         match self {
             Self::Codex => toml_with(text, Some(entry)),
@@ -65,7 +66,7 @@ impl Agent {
         }
     }
 
-    /// The text without our entry.
+    /// Returns the text without our entry.
     pub fn without_entry(self, text: &str) -> Result<String, SettingsError> {
         match self {
             Self::Codex => toml_with(text, None),
@@ -107,9 +108,9 @@ fn opencode_entry(entry: Entry<'_>) -> CstInputValue {
 fn json_with(before: &str, section: &str, entry: Option<CstInputValue>) -> Result<String, SettingsError> {
     let source = if before.trim().is_empty() { "{}\n" } else { before };
     let root = CstRootNode::parse(source, &ParseOptions::default())
-        .map_err(|error| SettingsError::Shape(format!("it cannot be read: {error}")))?;
+        .map_err(|error| SettingsError::Shape(format!("invalid JSON: {error}")))?;
     let shape = |what: &str| SettingsError::Shape(format!("{what} is not an object"));
-    let settings = root.object_value_or_create().ok_or_else(|| shape("it"))?;
+    let settings = root.object_value_or_create().ok_or_else(|| shape("the file"))?;
     let Some(entry) = entry else {
         let Some(servers) = settings.object_value(section) else { return Ok(before.to_owned()) };
         let Some(ours) = servers.get(NAME) else { return Ok(before.to_owned()) };
@@ -121,8 +122,7 @@ fn json_with(before: &str, section: &str, entry: Option<CstInputValue>) -> Resul
         }
         return Ok(root.to_string());
     };
-    let servers =
-        settings.object_value_or_create(section).ok_or_else(|| shape(&format!("its \"{section}\"")))?;
+    let servers = settings.object_value_or_create(section).ok_or_else(|| shape(&format!("\"{section}\"")))?;
     match servers.get(NAME) {
         Some(known) => known.set_value(entry),
         None => drop(servers.append(NAME, entry)),
@@ -130,10 +130,9 @@ fn json_with(before: &str, section: &str, entry: Option<CstInputValue>) -> Resul
     Ok(root.to_string())
 }
 
-/// TOML's tables can stand at the end of a file, whatever comes before.
+/// Edits TOML. Our table can go at the end of the file, regardless of the tables before it.
 fn toml_with(before: &str, entry: Option<Entry<'_>>) -> Result<String, SettingsError> {
-    let invalid =
-        |error: toml::de::Error| SettingsError::Shape(format!("it is not valid TOML: {}", error.message()));
+    let invalid = |error: toml::de::Error| SettingsError::Shape(format!("invalid TOML: {}", error.message()));
     toml::from_str::<toml::Table>(before).map_err(invalid)?;
     let header = format!("[mcp_servers.{NAME}");
     let mut is_ours = false;
@@ -164,25 +163,25 @@ fn toml_with(before: &str, entry: Option<Entry<'_>>) -> Result<String, SettingsE
     let has_entry = after.get("mcp_servers").is_some_and(|servers| servers.get(NAME).is_some());
     if has_entry != entry.is_some() {
         return Err(SettingsError::Shape(format!(
-            "its entry {NAME} is written in a way that cannot be changed here"
+            "its {NAME} entry has a form that cannot be edited automatically; edit it by hand"
         )));
     }
     Ok(kept)
 }
 
 impl Installation<'_> {
-    /// Writes the entry for an agent.
+    /// Adds the entry for an agent.
     pub(super) fn agent(&mut self, agent: Agent, programs: &Programs) -> anyhow::Result<()> {
-        let file = agent.file(self.environment).context("no home directory is known")?;
+        let file = agent.file(self.environment).context("the home directory is unknown")?;
         let entry = Entry { program: &programs.main, data: unusual_data(self.home, self.environment) };
         let before = settings_file::read(&file)?;
         let after = agent.with_entry(before.as_deref().unwrap_or_default(), entry);
-        let after = after.with_context(|| format!("{} was left alone", file.display()))?;
+        let after = after.with_context(|| format!("left {} unchanged", file.display()))?;
         if before.as_deref() == Some(after.as_str()) {
-            self.report.step("agent", format!("keep the entry in {}", file.display()));
+            self.report.step("agent", format!("keep the entry in {}, which is current", file.display()));
             return Ok(());
         }
-        self.report.step("agent", format!("add the memory's tools to {}", file.display()));
+        self.report.step("agent", format!("add the claude-mem MCP server to {}", file.display()));
         self.really(|record| {
             record.make_directory(file.parent().unwrap_or(Path::new("/")))?;
             let existed = record
@@ -198,7 +197,7 @@ impl Installation<'_> {
     }
 }
 
-/// Takes our entries out of the settings of agents.
+/// Removes our entries from the settings of agents.
 pub fn remove_all(record: &mut Record, report: &mut Report, is_dry: bool) {
     for file in std::mem::take(&mut record.agents) {
         match remove(&file, report, is_dry) {
@@ -217,7 +216,7 @@ fn remove(file: &AgentFile, report: &mut Report, is_dry: bool) -> anyhow::Result
     if without == text {
         return Ok(());
     }
-    report.step("agent", format!("take the memory's tools out of {}", file.path.display()));
+    report.step("agent", format!("remove the claude-mem MCP server from {}", file.path.display()));
     if is_dry {
         return Ok(());
     }
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_documented_is_what_is_written() {
+    fn entries_match_the_documented_files() {
         for (agent, documented) in AGENTS {
             let written = agent.with_entry("", entry(None)).unwrap();
             assert_eq!(meaning(agent, &written), meaning(agent, documented), "{agent:?}");
@@ -263,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_stays_and_the_entry_can_be_taken_back() {
+    fn entry_round_trips_and_other_settings_stay() {
         let codex = "model = \"o\" # mine\n\n[mcp_servers.other]\ncommand = \"x\"\n\n[tui]\ntheme = 1\n";
         let json = "{\n  // mine\n  \"theme\": \"dark\",\n  \"mcpServers\": {\n    \"other\": {\"command\": \"x\"}\n  }\n}\n";
         let opencode = "{\n  \"mcp\": {\n    \"other\": {\"type\": \"local\"}\n  }\n}\n";
@@ -274,14 +273,14 @@ mod tests {
             assert!(with.contains("/path/of/claude-mem") && with.contains("/my data"), "{with}");
             let again = agent.with_entry(&with, entry(None)).unwrap();
             assert!(!again.contains("/my data"), "{again}");
-            assert_eq!(agent.with_entry(&again, entry(None)).unwrap(), again, "twice is once");
+            assert_eq!(agent.with_entry(&again, entry(None)).unwrap(), again, "adding twice changes nothing");
             assert_eq!(agent.without_entry(&with).unwrap(), before, "{agent:?}");
             assert_eq!(agent.without_entry(before).unwrap(), before);
         }
     }
 
     #[test]
-    fn what_cannot_be_read_is_left_alone() {
+    fn unreadable_settings_are_refused() {
         for (agent, text) in [
             (Agent::Codex, "model = "),
             (Agent::Codex, "mcp_servers = { claude-mem = { command = \"x\" } }\n"),

@@ -1,4 +1,4 @@
-//! What is known of the installed Claude Code: its version, and who else listens to it.
+//! Detects the installed Claude Code: its version, and other memory tools that hook into it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use crate::config::Environment;
 use crate::llm::installed;
 use crate::wiring::{self, ClientVersion};
 
-/// The client as it was found.
+/// The detected client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
-    /// Where it is.
+    /// Path of its executable.
     pub program: PathBuf,
-    /// What it says that it is.
+    /// Its reported version; none if unknown.
     pub version: Option<ClientVersion>,
 }
 
-/// Finds the client and asks for its version.
+/// Finds the client and runs it to get its version.
 pub fn find(environment: &Environment, command: &str) -> Option<Client> {
     let program = installed::find(command, environment)?;
     let mut ask = Command::new(&program);
@@ -31,41 +31,41 @@ pub fn find(environment: &Environment, command: &str) -> Option<Client> {
     Some(Client { program, version })
 }
 
-/// Somebody else who remembers, or we ourselves by another way.
+/// Another memory tool, or our own hooks wired a second time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Neighbour {
-    /// Our own plugin, enabled beside.
+    /// Our own plugin, enabled in addition to the hooks.
     OwnPlugin(String),
-    /// A plugin of another memory.
+    /// A plugin of another memory tool.
     RivalPlugin(String),
-    /// A hook of another memory.
+    /// A hook of another memory tool.
     RivalHook(Found),
 }
 
 impl Neighbour {
-    /// As a sentence for the user.
-    pub fn told(&self) -> String {
+    /// Returns a description for the user.
+    pub fn description(&self) -> String {
         match self {
             Self::OwnPlugin(name) => format!(
-                "the plugin {name} has our hooks, too: each event is still kept once, but one of the two ways is enough \
+                "the plugin {name} also runs our hooks: events are stored only once, but one of the two is enough \
                  (`claude plugin uninstall {name}`, or `claude-mem uninstall`)"
             ),
             Self::RivalPlugin(name) => format!(
-                "the plugin {name} remembers sessions, too: both will add to the context (`claude plugin disable {name}`)"
+                "the plugin {name} also records sessions: both will add to the context (`claude plugin disable {name}`)"
             ),
             Self::RivalHook(found) => format!(
-                "another memory listens to {}: `{}`; both will add to the context",
+                "another memory tool hooks {}: `{}`; both will add to the context",
                 found.event, found.command
             ),
         }
     }
 }
 
-/// Names by which other memories are known in commands and plugins.
+/// Names of other memory tools in commands and plugins.
 const RIVALS: [&str; 7] =
     ["claude-mem", "episodic-memory", "claude-memory", "mem0", "supermemory", "memsearch", "claude-recall"];
 
-/// Who else is there: in the settings' text, and among the plugins of the client's directory.
+/// Finds other memory tools in the settings and among the client's plugins.
 pub fn neighbours(settings_text: &str, client_directory: Option<&Path>) -> Vec<Neighbour> {
     let commands = settings::commands(settings_text).unwrap_or_default();
     let is_rival = |name: &str| RIVALS.iter().any(|rival| name.contains(rival));
@@ -83,7 +83,7 @@ pub fn neighbours(settings_text: &str, client_directory: Option<&Path>) -> Vec<N
     hooks.chain(plugins).collect()
 }
 
-/// Whether the plugin of that name calls our hook.
+/// True if the plugin runs our hook.
 fn is_our_plugin(client_directory: &Path, name: &str) -> bool {
     let list = fs::read(client_directory.join("plugins/installed_plugins.json")).unwrap_or_default();
     let list: Value = serde_json::from_slice(&list).unwrap_or_default();
@@ -95,7 +95,8 @@ fn is_our_plugin(client_directory: &Path, name: &str) -> bool {
     })
 }
 
-/// One entry or a list of them: the client's format has changed before.
+/// Collects install paths from one entry or a list of entries: the client's format has changed
+/// before.
 fn install_paths(entry: &Value, found: &mut Vec<String>) {
     match entry {
         Value::Array(entries) => entries.iter().for_each(|entry| install_paths(entry, found)),
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rivals_and_our_own_plugin_are_told_apart() {
+    fn rivals_and_our_own_plugin_are_distinguished() {
         let scratch = tempfile::tempdir().unwrap();
         let plugin = scratch.path().join("ours/hooks");
         fs::create_dir_all(&plugin).unwrap();

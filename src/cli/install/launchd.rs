@@ -1,54 +1,81 @@
-//! The service under launchd: the property list for this machine, and where it goes.
+//! The service under launchd: the property list for this machine, and its path.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::cli::child;
 use crate::config::Environment;
 use crate::paths::Home;
 
 const PLIST: &str = include_str!("../../../packaging/launchd/claude-mem.plist");
-/// The agent's name.
+/// Label of the launch agent.
 pub const LABEL: &str = "io.github.claude-mem.worker";
 
-/// Whether this is a system with launchd.
+/// True on systems with launchd.
 pub fn is_there() -> bool {
     cfg!(target_os = "macos")
 }
 
-/// Where the agent's property list goes.
+/// Returns the path of the agent's property list.
 pub fn file(environment: &Environment) -> Option<PathBuf> {
     Some(environment.user_home.as_ref()?.join(format!("Library/LaunchAgents/{LABEL}.plist")))
 }
 
-/// The property list. launchd knows no variables, so every path is filled in.
-pub fn text(program: &Path, home: &Home) -> String {
+/// Returns the property list. launchd expands no variables, so every path is filled in. It also has
+/// no shell environment, so the variables that the worker needs are included: the client's
+/// directory, and the `PATH` to programs such as the `node` that `claude` needs.
+pub fn text(program: &Path, home: &Home, client: Option<&Path>, path: Option<&str>) -> String {
     let data = escaped(&home.dir().to_string_lossy());
-    let variable = format!(
-        "\t<key>EnvironmentVariables</key>\n\t<dict>\n\t\t<key>CLAUDE_MEM_HOME</key>\n\t\t<string>{data}</string>\n\t</dict>\n\n"
-    );
+    let client = client.map(|client| escaped(&client.to_string_lossy()));
+    let variables =
+        [("CLAUDE_MEM_HOME", Some(data.clone())), ("CLAUDE_CONFIG_DIR", client), ("PATH", path.map(escaped))];
+    let entry = |(name, value): (&str, Option<String>)| {
+        Some(format!("\t\t<key>{name}</key>\n\t\t<string>{}</string>\n", value?))
+    };
+    let entries: String = variables.into_iter().filter_map(entry).collect();
+    let variable = format!("\t<key>EnvironmentVariables</key>\n\t<dict>\n{entries}\t</dict>\n\n");
     let text = PLIST
         .replace(" __HOME__ stands for the user's home directory.", "")
         .replace("__HOME__/.local/bin/claude-mem", &escaped(&program.to_string_lossy()))
         .replace("__HOME__/.claude-mem", &data);
-    text.replacen("\t<key>ProcessType</key>", &format!("{variable}\t<key>ProcessType</key>"), 1)
+    const BEFORE: &str = "\t<!-- Adaptive";
+    text.replacen(BEFORE, &format!("{variable}{BEFORE}"), 1)
 }
 
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The user's session, where agents live.
-pub fn domain() -> String {
-    format!("gui/{}", rustix::process::geteuid().as_raw())
+/// Domains an agent can run in: the user's desktop session and, without one (over ssh), the user's
+/// background domain.
+pub fn domains() -> [String; 2] {
+    ["gui", "user"].map(|kind| format!("{kind}/{}", rustix::process::geteuid().as_raw()))
 }
 
-/// The agent in it.
-pub fn target() -> String {
-    format!("{}/{LABEL}", domain())
+/// Loads the agent if necessary and starts it in the first domain that accepts it.
+pub fn start(file: &Path) -> anyhow::Result<()> {
+    let mut outcome = Ok(());
+    for domain in domains() {
+        // Fails if it is already loaded.
+        let _ = child::run(launchctl(&["bootstrap", &domain, &file.to_string_lossy()]));
+        outcome = child::must(launchctl(&["kickstart", &format!("{domain}/{LABEL}")]));
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
 }
 
-/// `launchctl`.
-pub fn launchctl(arguments: &[&str]) -> Command {
+/// Stops the agent in every domain.
+pub fn stop() {
+    for domain in domains() {
+        // Fails if it is not loaded there.
+        let _ = child::run(launchctl(&["bootout", &format!("{domain}/{LABEL}")]));
+    }
+}
+
+/// A `launchctl` command.
+fn launchctl(arguments: &[&str]) -> Command {
     let mut command = Command::new("launchctl");
     command.args(arguments);
     command
@@ -59,8 +86,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_property_list_has_the_paths_of_this_machine_and_is_still_xml() {
-        let text = text(Path::new("/Users/a&b/claude-mem"), &Home::at("/Users/a&b/.claude-mem"));
+    fn property_list_has_local_paths_and_is_valid_xml() {
+        let client = Some(Path::new("/Users/a&b/client"));
+        let path = Some("/opt/homebrew/bin:/usr/bin");
+        let text =
+            text(Path::new("/Users/a&b/claude-mem"), &Home::at("/Users/a&b/.claude-mem"), client, path);
+        for value in ["/Users/a&amp;b/client", "/opt/homebrew/bin:/usr/bin", "Adaptive"] {
+            assert!(text.contains(&format!("<string>{value}</string>")), "{text}");
+        }
         assert!(
             !text.contains('@') && text.contains("<string>/Users/a&amp;b/.claude-mem/nudge.sock</string>")
         );

@@ -1,6 +1,8 @@
-//! `claude-mem install`: programs, settings, hooks, service, in this order, and a record of what was done.
+//! `claude-mem install`: sets up programs, settings, hooks and service, in this order, and records
+//! each change.
 //!
-//! The record is written after each part, so that `uninstall` can also take back an installation that ended half-way.
+//! The record is saved after each part, so that `uninstall` can also undo an interrupted
+//! installation.
 
 pub mod agents;
 pub mod client;
@@ -15,47 +17,54 @@ pub mod settings_file;
 pub mod systemd;
 pub mod uninstall;
 
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 
+use crate::backfill::find;
+use crate::cli::{backfill, progress};
 use crate::config::{self, Environment};
+use crate::llm::installed;
 use crate::paths::Home;
 use crate::store::predecessor;
 use programs::Programs;
 use record::Record;
 use report::Report;
 
-/// Set claude-mem up: hooks in Claude Code's settings, and the service
+/// Install the hooks in Claude Code's settings, and the service
 ///
-/// Safe to repeat. What it did is recorded, and `claude-mem uninstall` takes back exactly that.
+/// Safe to repeat. Every change is recorded, and `claude-mem uninstall` undoes exactly those.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  claude-mem install --dry-run\n  claude-mem install\n  claude-mem install --project --no-service\n  claude-mem install --agent codex"
 )]
 pub struct Arguments {
-    /// Show what would be done, and change nothing
+    /// Show what would be done without changing anything
     #[arg(long)]
     dry_run: bool,
-    /// Wire the hooks in the project of this directory (.claude/settings.json) instead of for all projects
+    /// Add the hooks to the current project (.claude/settings.json) instead of your user settings
     #[arg(long)]
     project: bool,
-    /// Leave Claude Code's settings alone
+    /// Do not change Claude Code's settings
     #[arg(long)]
     no_hooks: bool,
-    /// Leave the service alone
+    /// Do not install or start the service
     #[arg(long)]
     no_service: bool,
-    /// Copy both programs into this directory first, and use them there
+    /// First copy both programs into this directory, and use those copies
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
-    /// Only add the memory's tools to another agent's settings
+    /// Read the histories that agents keep on this machine once everything is set up
+    #[arg(long)]
+    backfill: bool,
+    /// Only add the MCP server to another agent's settings
     #[arg(long, value_name = "NAME", conflicts_with_all = ["project", "no_hooks", "no_service", "bin_dir"])]
     agent: Option<agents::Agent>,
 }
 
-/// Everything that the parts of an installation need.
+/// State shared by the parts of an installation.
 struct Installation<'a> {
     home: &'a Home,
     environment: &'a Environment,
@@ -65,13 +74,13 @@ struct Installation<'a> {
 }
 
 impl Installation<'_> {
-    /// Does it, unless this is only a show.
+    /// Does the work, unless this is a dry run.
     fn really(&mut self, work: impl FnOnce(&mut Record) -> anyhow::Result<()>) -> anyhow::Result<()> {
         if self.is_dry {
             return Ok(());
         }
         let done = work(&mut self.record);
-        let saved = self.record.save(self.home).context("cannot record what was done");
+        let saved = self.record.save(self.home).context("cannot save the installation record");
         done.and(saved)
     }
 }
@@ -84,7 +93,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     if let Some(agent) = arguments.agent {
         return installation.only_agent(agent);
     }
-    // First, because it is the one part that may be refused: then nothing at all was done.
+    // Checked first, because this part may be refused: then nothing has been changed.
     let hooks =
         (!arguments.no_hooks).then(|| hooks::Plan::make(environment, arguments.project)).transpose()?;
     let running = Programs::running()?;
@@ -96,22 +105,42 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     }
     let programs = installation.programs(running, arguments.bin_dir.clone())?;
     installation.settings()?;
+    installation.client()?;
     if let Some(hooks) = hooks {
         installation.hooks(&hooks, &programs)?;
     }
     if !arguments.no_service {
         installation.service(&programs)?;
     }
-    let heading = if arguments.dry_run { "This would be done; nothing was changed:" } else { "Done:" };
+    let heading = if arguments.dry_run { "Would do (nothing was changed):" } else { "Done:" };
     installation.report.print(heading);
     if !arguments.dry_run {
         if !arguments.no_hooks && installation.report.is_good() {
             let which = if arguments.project { " in this project" } else { "" };
-            say!("\nNew sessions of Claude Code{which} are remembered; those that run already are not.");
+            outln!(
+                "\nNew Claude Code sessions{which} are now remembered; sessions that are already running are not."
+            );
         }
-        say!("\n`claude-mem doctor` tells whether everything works.");
+        outln!("\nRun `claude-mem doctor` to check the installation.");
+        offer_histories(home, environment, arguments.backfill)?;
     }
     Ok(if installation.report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Reads the histories that are there if the user wants it; asks where somebody can answer.
+fn offer_histories(home: &Home, environment: &Environment, is_wanted: bool) -> anyhow::Result<()> {
+    let files = find::files(environment);
+    if files.is_empty() {
+        return Ok(());
+    }
+    outln!("\nSessions from before were found: {}.", find::in_words(&files));
+    let is_agreed = is_wanted
+        || (io::stdin().is_terminal() && progress::is_agreed("Read and remember them now?", false)?);
+    if is_agreed {
+        return backfill::read_all(home, environment);
+    }
+    outln!("`claude-mem backfill` reads and remembers them.");
+    Ok(())
 }
 
 impl Installation<'_> {
@@ -120,15 +149,14 @@ impl Installation<'_> {
             self.home.prepare()?;
         }
         self.agent(agent, &Programs::running()?)?;
-        let heading = if self.is_dry { "This would be done; nothing was changed:" } else { "Done:" };
+        let heading = if self.is_dry { "Would do (nothing was changed):" } else { "Done:" };
         self.report.print(heading);
         Ok(ExitCode::SUCCESS)
     }
 
     fn programs(&mut self, running: Programs, target: Option<PathBuf>) -> anyhow::Result<Programs> {
         let Some(directory) = target else {
-            self.report
-                .step("programs", format!("use {} and its hook where they are", running.main.display()));
+            self.report.step("programs", format!("use {} and its hook in place", running.main.display()));
             return Ok(running);
         };
         let directory = std::path::absolute(directory)?;
@@ -139,12 +167,21 @@ impl Installation<'_> {
         let path = self.environment.outgoing.path.as_deref().unwrap_or_default();
         if !std::env::split_paths(path).any(|place| place == directory) {
             let directory = directory.display();
-            let advice = format!("add it in your shell's profile (export PATH=\"{directory}:$PATH\")");
+            let advice = format!("add it to your shell profile (export PATH=\"{directory}:$PATH\")");
             self.report.note(format!(
-                "{directory} is not in your PATH: {advice}, or call claude-mem by its whole path"
+                "{directory} is not in your PATH: {advice}, or run claude-mem by its full path"
             ));
         }
         Ok(there)
+    }
+
+    /// Records the client's path: it may be in this shell's `PATH` and not in the service's.
+    fn client(&mut self) -> anyhow::Result<()> {
+        let Ok(config) = config::Config::load(&self.home.config(), self.environment) else { return Ok(()) };
+        let Some(path) = installed::find(&config.claude_cli.command, self.environment) else { return Ok(()) };
+        let file = self.home.client_path();
+        let text = format!("{}\n", path.display());
+        self.really(|_| Ok(settings_file::write_whole(&file, &text, 0o600)?))
     }
 
     fn settings(&mut self) -> anyhow::Result<()> {
@@ -161,13 +198,14 @@ impl Installation<'_> {
             self.report.step(
                 "database",
                 format!(
-                    "leave {} alone, which another program made, and use {}",
+                    "leave {} unchanged, which another program created, and use {}",
                     theirs.display(),
                     ours.display()
                 ),
             );
-            self.report
-                .note("`claude-mem import` takes in what that program remembered, and changes nothing of it");
+            self.report.note(
+                "run `claude-mem import` to import that program's memories; its database is not changed",
+            );
             let home = self.home;
             self.really(|_| Ok(predecessor::settle_beside(home).map(drop)?))?;
         }

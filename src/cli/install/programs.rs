@@ -1,4 +1,4 @@
-//! Our two programs: where they are, and how they come to where they stay.
+//! Locates our two programs and copies them to their install directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::record::Record;
 use crate::llm::guard;
 use crate::wiring::HOOK_NAME;
 
-/// The two programs.
+/// Paths of the two programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
     /// `claude-mem`.
@@ -19,25 +19,26 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// In that directory.
+    /// The programs in that directory.
     pub fn in_directory(directory: &Path) -> Self {
         Self { main: directory.join("claude-mem"), hook: directory.join(HOOK_NAME) }
     }
 
-    /// Those that run now; both must be there.
+    /// The running program and its hook; fails if the hook is missing.
     pub fn running() -> anyhow::Result<Self> {
         let main = lasting(guard::own_program().context("cannot find this program")?);
         let hook = main.with_file_name(HOOK_NAME);
         if !hook.is_file() {
             bail!(
-                "{HOOK_NAME} is not beside {}: build both (`make build`), or use `make install`",
+                "{HOOK_NAME} is missing from the directory of {}; build both (`make build`), or run `make install`",
                 main.display()
             );
         }
         Ok(Self { main, hook })
     }
 
-    /// Copies both into a directory. A program that runs is replaced, not overwritten: its process keeps the old file.
+    /// Copies both into a directory. Renames over a running program instead of overwriting it, so
+    /// its process keeps the old file.
     pub fn copy_to(&self, directory: &Path, record: &mut Record) -> anyhow::Result<Self> {
         let there = Self::in_directory(directory);
         record.make_directory(directory)?;
@@ -59,7 +60,8 @@ impl Programs {
     }
 }
 
-/// Homebrew keeps each version in a directory of its own, which is gone after an update; its link in `bin` stays.
+/// Returns Homebrew's stable link in `bin`, if there is one: the versioned directory is removed by
+/// an upgrade.
 fn lasting(main: PathBuf) -> PathBuf {
     let prefix = main.ancestors().find(|place| place.ends_with("Cellar")).and_then(Path::parent);
     let linked = prefix.zip(main.file_name()).map(|(prefix, name)| prefix.join("bin").join(name));
@@ -75,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_homebrew_installed_is_named_by_the_link_that_outlives_an_update() {
+    fn homebrew_programs_use_the_link_that_survives_upgrades() {
         let scratch = tempfile::tempdir().unwrap();
         let prefix = scratch.path().canonicalize().unwrap();
         let versioned = prefix.join("Cellar/claude-mem/0.1.0/bin/claude-mem");

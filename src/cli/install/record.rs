@@ -1,4 +1,4 @@
-//! What `install` did, so that `uninstall` can take back exactly that, and everybody knows who starts the service.
+//! The record of an installation: the changes that `uninstall` undoes, and who starts the service.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,25 +10,25 @@ use serde::{Deserialize, Serialize};
 use super::agents::Agent;
 use crate::paths::Home;
 
-/// Who starts the service on this machine.
+/// The manager that starts the service on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum Manager {
     /// systemd's user manager.
     Systemd,
     /// launchd.
     Launchd,
-    /// We do: `claude-mem start`, and the hooks.
+    /// None: `claude-mem start` or a hook starts it.
     Own,
 }
 
-impl Way {
-    /// As people are told.
-    pub fn told(self) -> &'static str {
+impl Manager {
+    /// Returns a description for the user.
+    pub fn description(self) -> &'static str {
         match self {
             Self::Systemd => "under systemd, as a user service",
             Self::Launchd => "under launchd, as an agent",
-            Self::Own => "on its own: hooks start it, or `claude-mem start`",
+            Self::Own => "without a service manager: hooks or `claude-mem start` start it",
         }
     }
 }
@@ -36,51 +36,52 @@ impl Way {
 /// A settings file that has our hooks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WiredFile {
-    /// The file, as the client names it: maybe a link.
+    /// The file as the client names it; may be a symlink.
     pub path: PathBuf,
-    /// Whether there was one before.
+    /// True if the file existed before.
     pub existed: bool,
-    /// A copy of what was there before.
+    /// A copy of the original file.
     pub backup: Option<PathBuf>,
-    /// A hash of what we wrote. While the file still has it, the backup is what it was before.
+    /// A hash of the text that we wrote. While the file still has this hash, the backup can be
+    /// restored.
     pub written: Option<String>,
 }
 
 /// Another agent's settings that have our entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentFile {
-    /// Whose they are.
+    /// The agent.
     pub agent: Agent,
     /// The file.
     pub path: PathBuf,
-    /// Whether there was one before.
+    /// True if the file existed before.
     pub existed: bool,
 }
 
-/// Everything that was done.
+/// All recorded changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Record {
-    /// Our version when it was done.
+    /// Our version at installation time.
     pub version: String,
-    /// Who starts the service; none if `--no-service` left that open.
-    pub service: Option<Way>,
-    /// The hook that was wired.
+    /// The manager of the service; none after `--no-service`.
+    pub service: Option<Manager>,
+    /// The hook program that was wired.
     pub hook: Option<PathBuf>,
     /// Settings with our hooks.
     pub settings: Vec<WiredFile>,
-    /// Units and the like.
+    /// Unit files and similar.
     pub files: Vec<PathBuf>,
-    /// Programs that we copied.
+    /// Programs we copied.
     pub programs: Vec<PathBuf>,
     /// Settings of other agents that have our entry.
     pub agents: Vec<AgentFile>,
-    /// Directories that were not there before, in the order of making.
+    /// Directories we created, in order of creation.
     pub directories: Vec<PathBuf>,
 }
 
 impl Record {
-    /// What was recorded; nothing if there is no record, or none that can be read.
+    /// Loads the record; empty if it is missing or unreadable.
     pub fn load(home: &Home) -> Self {
         fs::read(home.install_record())
             .ok()
@@ -88,7 +89,7 @@ impl Record {
             .unwrap_or_default()
     }
 
-    /// Records.
+    /// Saves the record.
     pub fn save(&self, home: &Home) -> io::Result<()> {
         let path = home.install_record();
         let unfinished = path.with_extension("tmp");
@@ -99,7 +100,7 @@ impl Record {
         fs::rename(unfinished, path)
     }
 
-    /// Makes a directory with its parents, and remembers what was missing.
+    /// Creates a directory with its parents, and records which ones were missing.
     pub fn make_directory(&mut self, path: &Path) -> io::Result<()> {
         let missing: Vec<_> =
             path.ancestors().take_while(|place| !place.exists()).map(Path::to_owned).collect();
@@ -112,12 +113,12 @@ impl Record {
         Ok(())
     }
 
-    /// The settings file of that path, if we wired it.
+    /// Returns the settings file of that path, if we wired it.
     pub fn wired(&self, path: &Path) -> Option<&WiredFile> {
         self.settings.iter().find(|file| file.path == path)
     }
 
-    /// Remembers a settings file, in place of what was known of it.
+    /// Records a settings file, replacing its earlier entry.
     pub fn set_wired(&mut self, file: WiredFile) {
         self.settings.retain(|known| known.path != file.path);
         self.settings.push(file);

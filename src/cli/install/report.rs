@@ -1,8 +1,8 @@
-//! What `install` and `uninstall` tell: one line a step, and what the user should know beside.
+//! Output of `install` and `uninstall`: one line per step, then notes and problems.
 
 use crate::cli::lines;
 
-/// Collects lines, and says them at once.
+/// Collects lines and prints them together.
 #[derive(Debug, Default)]
 pub struct Report {
     steps: Vec<(&'static str, String)>,
@@ -11,29 +11,29 @@ pub struct Report {
 }
 
 impl Report {
-    /// Something that is done, as an order: "write …".
+    /// Adds a step, in the imperative: "write …".
     pub fn step(&mut self, part: &'static str, what: impl Into<String>) {
         self.steps.push((part, what.into()));
     }
 
-    /// Something to know.
+    /// Adds a note.
     pub fn note(&mut self, what: impl Into<String>) {
         self.notes.push(what.into());
     }
 
-    /// Something that could not be done, though the rest was.
+    /// Adds a failure that did not stop the rest.
     pub fn problem(&mut self, what: impl Into<String>) {
         self.problems.push(what.into());
     }
 
-    /// Whether all went well.
+    /// True if there were no problems.
     pub fn is_good(&self) -> bool {
         self.problems.is_empty()
     }
 
-    /// Says it all.
+    /// Prints everything.
     pub fn print(&self, heading: &str) {
-        say!("{heading}");
+        outln!("{heading}");
         for (part, what) in &self.steps {
             lines::print(&format!("  {part:<9} "), what);
         }

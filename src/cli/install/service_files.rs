@@ -1,11 +1,11 @@
-//! The part of an installation that concerns the service: who starts it, and the files that they need for that.
+//! Installs the service: chooses its manager and writes the files that the manager needs.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
 use super::programs::Programs;
-use super::record::{Record, Way};
+use super::record::{Manager, Record};
 use super::systemd::{self, Place};
 use super::{Installation, launchd, settings_file};
 use crate::cli::{child, service};
@@ -13,25 +13,25 @@ use crate::config::Environment;
 
 impl Installation<'_> {
     pub(super) fn service(&mut self, programs: &Programs) -> anyhow::Result<()> {
-        let way = way(self.environment);
-        self.report.step("service", format!("run it {}", way.told()));
-        match way {
-            Way::Systemd => self.systemd(programs)?,
-            Way::Launchd => self.launchd(programs)?,
-            Way::Own => {}
+        let manager = manager(self.environment);
+        self.report.step("service", format!("run it {}", manager.description()));
+        match manager {
+            Manager::Systemd => self.systemd(programs)?,
+            Manager::Launchd => self.launchd(programs)?,
+            Manager::Own => {}
         }
         let (home, environment) = (self.home, self.environment);
         self.really(|record| {
-            record.service = Some(way);
+            record.service = Some(manager);
             Ok(())
         })?;
         if self.is_dry {
             return Ok(());
         }
-        // The one before may be of an older version, or have been started another way.
-        service::stop_quietly(home, environment, way)?;
-        // Not this program, which may lie in a directory that goes: the one that stays.
-        match service::start_program(&programs.main, home, environment, way) {
+        // The running service may be of an older version, or started in another way.
+        service::stop_quietly(home, environment, manager)?;
+        // Start the installed program, not the running one, whose directory may be temporary.
+        match service::start_program(&programs.main, home, environment, manager) {
             Ok(health) => self.report.step("", format!("started, pid {}", health["pid"])),
             Err(error) => self.report.problem(format!("{error:#}")),
         }
@@ -40,7 +40,7 @@ impl Installation<'_> {
 
     fn systemd(&mut self, programs: &Programs) -> anyhow::Result<()> {
         let environment = self.environment;
-        let directory = systemd::directory(environment).context("no home directory is known")?;
+        let directory = systemd::directory(environment).context("the home directory is unknown")?;
         let with_sandbox = systemd::sandbox_works(environment);
         let place = Place {
             program: &programs.main,
@@ -57,13 +57,13 @@ impl Installation<'_> {
         }
         if !with_sandbox {
             self.report.note(
-                "without the sandbox: this system does not let users make namespaces; the service runs with the \
-                 hardening that needs none",
+                "sandbox disabled: this system does not allow unprivileged user namespaces; the service runs with the \
+                 remaining hardening",
             );
         }
         self.really(|record| {
             write_files(record, &files)?;
-            // `enable` makes these.
+            // `systemctl enable` creates these.
             for name in ["default.target.wants", "sockets.target.wants"] {
                 record.make_directory(&directory.join(name))?;
             }
@@ -76,21 +76,24 @@ impl Installation<'_> {
     }
 
     fn launchd(&mut self, programs: &Programs) -> anyhow::Result<()> {
-        let file = launchd::file(self.environment).context("no home directory is known")?;
+        let file = launchd::file(self.environment).context("the home directory is unknown")?;
         self.report.step("", format!("write {}", file.display()));
-        let text = launchd::text(&programs.main, self.home);
+        let environment = self.environment;
+        let client = environment.outgoing.claude_config_dir.as_deref();
+        let path = environment.outgoing.path.as_deref().and_then(|path| path.to_str());
+        let text = launchd::text(&programs.main, self.home, client, path);
         self.really(|record| write_files(record, &[(file, text)]))
     }
 }
 
-/// Who can start the service here.
-fn way(environment: &Environment) -> Way {
+/// Returns the manager that can start the service here.
+fn manager(environment: &Environment) -> Manager {
     if launchd::is_there() {
-        Way::Launchd
+        Manager::Launchd
     } else if systemd::is_there(environment) {
-        Way::Systemd
+        Manager::Systemd
     } else {
-        Way::Own
+        Manager::Own
     }
 }
 

@@ -1,6 +1,7 @@
-//! Edits the text of Claude Code's settings: our hooks go in or out, and every byte that is not ours stays as it is.
+//! Edits the text of Claude Code's settings: adds or removes our hooks and preserves every other
+//! byte.
 //!
-//! Works on text alone. Files are the business of [`settings_file`](super::settings_file).
+//! Works on text only; [`settings_file`](super::settings_file) handles files.
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode};
@@ -8,42 +9,42 @@ use serde::de::IgnoredAny;
 
 use crate::wiring::{self, Wire};
 
-/// Why settings are left alone.
+/// The reason settings are left unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// The client does not read it either.
+    /// Invalid JSON, which the client does not read either.
     #[error(
-        "it is not valid JSON (line {line}, column {column}: {message}), so Claude Code ignores the whole file; \
-         comments and trailing commas count as mistakes"
+        "not valid JSON (line {line}, column {column}: {message}), so Claude Code ignores the whole file; \
+         comments and trailing commas are not allowed"
     )]
     Invalid {
-        /// Where.
+        /// Line of the error.
         line: usize,
-        /// Where in the line.
+        /// Column of the error.
         column: usize,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
-    /// It is JSON, but not what the client expects there.
+    /// Valid JSON of an unexpected shape.
     #[error("{0}")]
     Shape(String),
 }
 
-/// A hook that is in the settings.
+/// A hook found in the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The event that calls it.
+    /// The event that triggers it.
     pub event: String,
     /// The command.
     pub command: String,
 }
 
-/// A wire and the command for it.
+/// A hook to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// When.
+    /// Its event, verb and timeout.
     pub wire: Wire,
-    /// What.
+    /// Its command.
     pub command: String,
 }
 
@@ -71,8 +72,8 @@ impl Wanted {
     }
 }
 
-/// The text with exactly these hooks of ours in it. What we wired before is replaced; what is right already is not
-/// touched.
+/// Returns the text with exactly these hooks of ours. Replaces older hooks of ours; returns current
+/// text unchanged.
 pub fn with_hooks(text: &str, wanted: &[Wanted]) -> Result<String, SettingsError> {
     let (mark, root) = parse(text)?;
     if is_wired(text, wanted)? {
@@ -85,23 +86,23 @@ pub fn with_hooks(text: &str, wanted: &[Wanted]) -> Result<String, SettingsError
     }
     let hooks = settings
         .object_value_or_create("hooks")
-        .ok_or_else(|| SettingsError::Shape("its \"hooks\" is not an object".into()))?;
+        .ok_or_else(|| SettingsError::Shape("\"hooks\" is not an object".into()))?;
     for hook in wanted {
         let event = hook.wire.event;
         let groups = hooks
             .array_value_or_create(event)
-            .ok_or_else(|| SettingsError::Shape(format!("its \"hooks.{event}\" is not a list")))?;
+            .ok_or_else(|| SettingsError::Shape(format!("\"hooks.{event}\" is not a list")))?;
         groups.append(hook.value());
     }
     Ok(format!("{mark}{root}"))
 }
 
-/// The text without any hook of ours, and without what would be left empty by that.
+/// Returns the text without our hooks, and without the containers that would be left empty.
 pub fn without_hooks(text: &str) -> Result<String, SettingsError> {
     with_hooks(text, &[])
 }
 
-/// Every command that a hook in the settings calls.
+/// Returns every hook command in the settings.
 pub fn commands(text: &str) -> Result<Vec<Found>, SettingsError> {
     let (_, root) = parse(text)?;
     let mut found = Vec::new();
@@ -119,20 +120,20 @@ pub fn commands(text: &str) -> Result<Vec<Found>, SettingsError> {
     Ok(found)
 }
 
-/// The names of the plugins that the settings enable.
+/// Returns the names of the enabled plugins.
 pub fn enabled_plugins(text: &str) -> Vec<String> {
     let settings: serde_json::Value = serde_json::from_str(strip_mark(text).1).unwrap_or_default();
     let plugins = settings["enabledPlugins"].as_object().into_iter().flatten();
     plugins.filter(|(_, is_on)| **is_on == true).map(|(name, _)| name.clone()).collect()
 }
 
-/// Whether the settings switch all hooks off.
+/// True if the settings disable all hooks.
 pub fn hooks_are_disabled(text: &str) -> bool {
     let settings: serde_json::Value = serde_json::from_str(strip_mark(text).1).unwrap_or_default();
     settings["disableAllHooks"] == true
 }
 
-/// The hooks as a person would write them, for those who must do it by hand.
+/// Returns the hooks as JSON, for users who must add them by hand.
 pub fn as_json(wanted: &[Wanted]) -> String {
     let mut events = serde_json::Map::new();
     for hook in wanted {
@@ -141,7 +142,7 @@ pub fn as_json(wanted: &[Wanted]) -> String {
     format!("{:#}", serde_json::json!({ "hooks": events }))
 }
 
-/// Whether our hooks are just the wanted ones: the same commands for the same events, with nothing of ours beside.
+/// True if our hooks are exactly the wanted ones.
 fn is_wired(text: &str, wanted: &[Wanted]) -> Result<bool, SettingsError> {
     let value: serde_json::Value = serde_json::from_str(strip_mark(text).1).unwrap_or_default();
     let ours = commands(text)?.into_iter().filter(|found| wiring::is_ours(&found.command)).count();
@@ -159,11 +160,11 @@ fn strip_mark(text: &str) -> (&str, &str) {
     }
 }
 
-/// The text's byte order mark, and the rest as a tree that prints as the very same text.
+/// Returns the text's byte order mark, and the rest as a tree that prints the identical text.
 fn parse(text: &str) -> Result<(&str, CstRootNode), SettingsError> {
     let (mark, rest) = strip_mark(text);
     let rest = if rest.trim().is_empty() { "{}\n" } else { rest };
-    // Strict, as the client is; the tree's parser would let more pass.
+    // Strict, as the client is; the tree's parser accepts more.
     serde_json::from_str::<IgnoredAny>(rest).map_err(|error| SettingsError::Invalid {
         line: error.line(),
         column: error.column(),
@@ -181,20 +182,20 @@ fn parse(text: &str) -> Result<(&str, CstRootNode), SettingsError> {
     let hooks = root.object_value().map_or(0, |settings| count_named(&settings, "hooks"));
     if hooks > 1 {
         return Err(SettingsError::Shape(
-            "it has \"hooks\" twice; make one of them: Claude Code reads only the last".into(),
+            "\"hooks\" occurs twice and Claude Code reads only the last; merge them".into(),
         ));
     }
     Ok((mark, root))
 }
 
-/// The parser's message without the position, which is told beside it.
+/// The parser's message without its position, which is reported separately.
 fn message_of(error: &serde_json::Error) -> String {
     let message = error.to_string();
     message.split(" at line ").next().unwrap_or(&message).to_owned()
 }
 
 fn not_an_object() -> SettingsError {
-    SettingsError::Shape("it is not a JSON object".into())
+    SettingsError::Shape("not a JSON object".into())
 }
 
 fn count_named(object: &CstObject, name: &str) -> usize {
@@ -209,8 +210,8 @@ fn command_of(hook: &CstNode) -> Option<String> {
     hook.as_object()?.get("command")?.value()?.as_string_lit()?.decoded_value().ok()
 }
 
-/// Takes our hooks out, and the lists and objects that held nothing else. A list of an event that is wanted again stays,
-/// so that its place in the file does.
+/// Removes our hooks and the containers left empty. Keeps the list of an event that is wanted
+/// again, to preserve its position in the file.
 fn remove_ours(settings: &CstObject, wanted: &[Wanted]) {
     let Some(hooks) = settings.object_value("hooks") else { return };
     let mut removed = false;

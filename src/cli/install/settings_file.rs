@@ -1,5 +1,5 @@
-//! Claude Code's settings files: where they are, and how one is replaced without ever being half written or losing what
-//! the client wrote meanwhile. What is in them is the business of [`settings`](super::settings).
+//! Claude Code's settings files: locates them, and replaces one atomically without losing
+//! concurrent changes by the client. [`settings`](super::settings) edits their content.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -9,58 +9,58 @@ use std::path::{Path, PathBuf};
 use super::settings::SettingsError;
 use crate::config::Environment;
 
-/// Why a settings file was not changed.
+/// The reason a settings file was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// What is in it does not allow it.
-    #[error("{path} was left alone: {source}")]
+    /// Its content does not allow the edit.
+    #[error("{path} was not changed: {source}")]
     Settings {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: SettingsError,
     },
-    /// It is not text at all.
-    #[error("{0} was left alone: it is not UTF-8 text")]
+    /// Not text.
+    #[error("{0} was not changed: not UTF-8 text")]
     NotText(PathBuf),
-    /// Somebody does not want it changed.
-    #[error("{path} was left alone: it is read-only{managed}", managed = if *.is_link { ", and a link: another program seems to manage it" } else { "" })]
+    /// Read-only, so its owner does not want it changed.
+    #[error("{path} was not changed: it is read-only{managed}", managed = if *.is_link { " and a symlink, so another program seems to manage it" } else { "" })]
     ReadOnly {
         /// The file.
         path: PathBuf,
-        /// Whether the client's file only leads to it.
+        /// True if the client's path is a symlink to it.
         is_link: bool,
     },
-    /// The client writes it without end.
-    #[error("{0} was left alone: another program keeps changing it; close Claude Code and try again")]
+    /// The client keeps writing it.
+    #[error("{0} was not changed: another program keeps changing it; close Claude Code and try again")]
     KeepsChanging(PathBuf),
-    /// The operating system said no.
+    /// The operating system refused.
     #[error("cannot change {path}: {source}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }
 
-/// What became of a file.
+/// A file's content before and after an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replaced {
-    /// What was there; none if there was no file.
+    /// The former content; none if there was no file.
     pub before: Option<String>,
-    /// What is there now.
+    /// The new content.
     pub after: String,
 }
 
 impl Replaced {
-    /// Whether anything was written.
+    /// True if anything was written.
     pub fn is_changed(&self) -> bool {
         self.before.as_deref() != Some(&self.after)
     }
 }
 
-/// The settings of this user, or of the project in that directory.
+/// Returns the path of the user's settings, or of those of the project in that directory.
 pub fn locate(environment: &Environment, project: Option<&Path>) -> Option<PathBuf> {
     let directory = match project {
         Some(project) => project.join(".claude"),
@@ -69,17 +69,18 @@ pub fn locate(environment: &Environment, project: Option<&Path>) -> Option<PathB
     Some(directory.join("settings.json"))
 }
 
-/// Where the client keeps its files.
+/// Returns the client's directory.
 pub fn client_directory(environment: &Environment) -> Option<PathBuf> {
     let moved = environment.outgoing.claude_config_dir.clone();
     moved.or_else(|| Some(environment.user_home.as_ref()?.join(".claude")))
 }
 
-/// How often a file is read anew because somebody changed it meanwhile.
+/// Attempts to replace a file that others keep changing.
 const TRIES: usize = 10;
 
-/// Gives the text of the file to `edit` and writes what comes back, in one step. Where the file changes meanwhile, `edit`
-/// gets the new text. A link is followed, and stays. With `backup` the former text is kept there.
+/// Passes the text of the file to `edit` and atomically writes the result. If the file changes
+/// meanwhile, `edit` gets the new text. Follows symlinks and keeps them. With `backup`, saves the
+/// former text there.
 pub fn replace(
     path: &Path,
     backup: Option<&Path>,
@@ -99,9 +100,9 @@ pub fn replace(
         if let (Some(backup), Some(before)) = (backup, &replaced.before) {
             write_whole(backup, before, mode).map_err(io_error)?;
         }
-        let unfinished = beside(&target);
+        let unfinished = temp_path(&target);
         let written = write_synced(&unfinished, &replaced.after, mode);
-        // The last moment to see that the client was faster.
+        // Last check that the client did not write in the meantime.
         let is_as_read = written.is_ok() && read(&target)? == replaced.before;
         let done = written.and_then(|()| if is_as_read { commit(&unfinished, &target) } else { Ok(()) });
         if done.is_err() || !is_as_read {
@@ -115,13 +116,13 @@ pub fn replace(
     Err(FileError::KeepsChanging(path.to_owned()))
 }
 
-/// Whether its owner lets it be changed.
+/// Fails if the file is read-only.
 pub fn check_writable(path: &Path) -> Result<(), FileError> {
     let target = follow(path).map_err(|source| FileError::Io { path: path.to_owned(), source })?;
     writable_mode(&target, path).map(drop)
 }
 
-/// The text of the file; none if there is no file.
+/// Returns the text of the file; none if there is no file.
 pub fn read(path: &Path) -> Result<Option<String>, FileError> {
     match fs::read(path) {
         Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| FileError::NotText(path.to_owned())),
@@ -130,9 +131,9 @@ pub fn read(path: &Path) -> Result<Option<String>, FileError> {
     }
 }
 
-/// Writes a file in one step.
+/// Writes a file atomically.
 pub fn write_whole(path: &Path, text: &str, mode: u32) -> io::Result<()> {
-    let unfinished = beside(path);
+    let unfinished = temp_path(path);
     let written = write_synced(&unfinished, text, mode).and_then(|()| commit(&unfinished, path));
     if written.is_err() {
         let _ = fs::remove_file(&unfinished);
@@ -140,40 +141,40 @@ pub fn write_whole(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     written
 }
 
-/// The file that a link leads to, which need not exist.
+/// Resolves symlinks; the target need not exist.
 fn follow(path: &Path) -> io::Result<PathBuf> {
-    const MOST_LINKS: usize = 40;
+    const MAX_LINKS: usize = 40;
     let mut target = path.to_owned();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         match fs::read_link(&target) {
             Ok(next) => target = target.parent().unwrap_or(Path::new("/")).join(next),
             Err(_) => return Ok(target),
         }
     }
-    Err(io::Error::other("the links go round in a circle"))
+    Err(io::Error::other("too many levels of symbolic links"))
 }
 
-/// The mode that the new file gets: that of the old one.
+/// Returns the mode for the new file, which is that of the old one.
 fn writable_mode(target: &Path, path: &Path) -> Result<u32, FileError> {
     let meta = match fs::metadata(target) {
         Ok(meta) => meta,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0o600),
         Err(source) => return Err(FileError::Io { path: path.to_owned(), source }),
     };
-    // Nobody may write it: a rename could, but that is not what its owner meant.
+    // A rename would still work on a read-only file, but its owner does not want that.
     if meta.permissions().readonly() {
         return Err(FileError::ReadOnly { path: path.to_owned(), is_link: target != path });
     }
     Ok(meta.mode() & 0o777)
 }
 
-fn beside(target: &Path) -> PathBuf {
+fn temp_path(target: &Path) -> PathBuf {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     target.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
 }
 
 fn write_synced(path: &Path, text: &str, mode: u32) -> io::Result<()> {
-    // What is there was left by an end in the middle, or is a link that somebody laid.
+    // An existing file is left over from a crash, or is a planted symlink.
     let _ = fs::remove_file(path);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())?;
@@ -183,7 +184,7 @@ fn write_synced(path: &Path, text: &str, mode: u32) -> io::Result<()> {
 
 fn commit(unfinished: &Path, target: &Path) -> io::Result<()> {
     fs::rename(unfinished, target)?;
-    // The rename is done; whether it survives a power cut is not worth an error.
+    // The rename is done; failing to make it durable is not worth an error.
     if let Some(directory) = target.parent() {
         let _ = File::open(directory).and_then(|directory| directory.sync_all());
     }
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_client_writes_between_our_read_and_our_write_is_not_lost() {
+    fn concurrent_client_write_is_not_lost() {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("settings.json");
         fs::write(&file, "one").unwrap();
@@ -210,11 +211,11 @@ mod tests {
         assert_eq!(replaced.unwrap().before.as_deref(), Some("two"));
         assert_eq!(seen, ["one", "two"]);
         assert_eq!(fs::read_to_string(&file).unwrap(), "two and ours");
-        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1, "nothing unfinished is left");
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1, "no temporary file is left");
     }
 
     #[test]
-    fn a_file_that_never_rests_is_left_alone() {
+    fn file_that_keeps_changing_is_not_replaced() {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("settings.json");
         let mut count = 0;
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_appears_meanwhile_is_not_overwritten() {
+    fn file_created_meanwhile_is_not_overwritten() {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("settings.json");
         let replaced = replace(&file, None, |text| {
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_is_what_was_there_and_the_mode_stays() {
+    fn backup_has_the_former_text_and_mode_is_kept() {
         let scratch = tempfile::tempdir().unwrap();
         let (file, backup) = (scratch.path().join("settings.json"), scratch.path().join("backup"));
         fs::write(&file, "before").unwrap();
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_leads_nowhere_yet_is_followed_and_a_circle_is_not() {
+    fn dangling_links_are_followed_and_loops_fail() {
         let scratch = tempfile::tempdir().unwrap();
         let link = scratch.path().join("settings.json");
         std::os::unix::fs::symlink("real.json", &link).unwrap();

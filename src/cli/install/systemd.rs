@@ -1,4 +1,4 @@
-//! The service under systemd's user manager: the text of the units for this machine, and where they go.
+//! The service under systemd's user manager: the unit files for this machine, and their directory.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,19 +11,20 @@ const SERVICE: &str = include_str!("../../../packaging/systemd/claude-mem.servic
 const SOCKET: &str = include_str!("../../../packaging/systemd/claude-mem.socket");
 const SANDBOX: &str = include_str!("../../../packaging/systemd/claude-mem.service.d/sandbox.conf");
 
-/// The units, in the order of starting.
+/// The units, in start order.
 pub const UNITS: [&str; 2] = ["claude-mem.socket", "claude-mem.service"];
 
-/// What the packaged units say for the usual places.
+/// Default paths in the packaged units.
 const USUAL_PROGRAM: &str = "%h/.local/bin/claude-mem";
 const USUAL_DATA: &str = "%h/.claude-mem";
 
-/// `systemctl --user`, also where the shell does not know the manager's place (after `su`, in a cron job).
+/// A `systemctl --user` command that also works where the shell lacks `XDG_RUNTIME_DIR` (after
+/// `su`, in a cron job).
 pub fn systemctl(environment: &Environment, arguments: &[&str]) -> Command {
     user_command("systemctl", environment, arguments)
 }
 
-/// A program that talks to the user manager.
+/// A command that talks to the user manager.
 pub fn user_command(program: &str, environment: &Environment, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.arg("--user").args(arguments);
@@ -36,20 +37,30 @@ pub fn user_command(program: &str, environment: &Environment, arguments: &[&str]
     command
 }
 
-/// Whether there is a user manager that answers.
+/// True if a user manager responds.
 pub fn is_there(environment: &Environment) -> bool {
     cfg!(target_os = "linux")
         && child::succeeds(systemctl(environment, &["show", "--property=Version"])).unwrap_or(false)
 }
 
-/// Where the user's units are.
+/// True if the units are enabled and use this data directory, regardless of who installed them.
+pub fn serves(home: &Home, environment: &Environment) -> bool {
+    let enabled = ["is-enabled", "--quiet", UNITS[0], UNITS[1]];
+    let listen = ["show", "--property=Listen", UNITS[0]];
+    cfg!(target_os = "linux")
+        && child::succeeds(systemctl(environment, &enabled)).unwrap_or(false)
+        && child::run(systemctl(environment, &listen))
+            .is_ok_and(|ran| ran.stdout.contains(&format!("{} (Stream)", home.socket().display())))
+}
+
+/// Returns the directory of the user's units.
 pub fn directory(environment: &Environment) -> Option<PathBuf> {
     let config =
         environment.config_dir.clone().or_else(|| Some(environment.user_home.as_ref()?.join(".config")));
     Some(config?.join("systemd/user"))
 }
 
-/// What the units are made for.
+/// The paths that the units are generated for.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
     /// Our program.
@@ -58,11 +69,12 @@ pub struct Place<'a> {
     pub home: &'a Home,
     /// The user's home.
     pub user_home: Option<&'a Path>,
-    /// Where the client keeps its files, if not at the usual place.
+    /// The client's directory, if it is not the default.
     pub client: Option<&'a Path>,
 }
 
-/// The units as files, below the directory of units. The sandbox only where it works.
+/// Returns the unit files, relative to the unit directory. Includes the sandbox only where it
+/// works.
 pub fn files(place: Place<'_>, with_sandbox: bool) -> Vec<(PathBuf, String)> {
     let mut files = vec![
         (PathBuf::from("claude-mem.socket"), place.fill(SOCKET)),
@@ -96,9 +108,16 @@ impl Place<'_> {
             return text.to_owned();
         }
         let data = self.home.dir().to_string_lossy();
-        // Only this one is a list.
-        let list = format!("ReadWritePaths={}", quoted(&data));
-        text.replace(&format!("ReadWritePaths={USUAL_DATA}"), &list).replace(USUAL_DATA, &escaped(&data))
+        // These values are lists of words and need quotes; everywhere else the path is the whole
+        // value.
+        let mut text = text.replace(
+            &format!("Environment=SQLITE_TMPDIR={USUAL_DATA}"),
+            &format!("Environment={}", quoted(&format!("SQLITE_TMPDIR={data}"))),
+        );
+        for before in ["ReadWritePaths=", "mkdir -p -m 0700 "] {
+            text = text.replace(&format!("{before}{USUAL_DATA}"), &format!("{before}{}", quoted(&data)));
+        }
+        text.replace(USUAL_DATA, &escaped(&data))
     }
 
     fn is_at_home(self) -> bool {
@@ -110,12 +129,12 @@ fn variable(name: &str, value: &Path) -> String {
     format!("Environment={}\n", quoted(&format!("{name}={}", value.display())))
 }
 
-/// Percent signs begin what systemd fills in.
+/// Escapes percent signs, which start systemd's specifiers.
 fn escaped(text: &str) -> String {
     text.replace('%', "%%")
 }
 
-/// As one word of a list.
+/// Quotes the text as one word of a list.
 fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@=%".contains(c);
     let escaped = escaped(text);
@@ -125,7 +144,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", escaped.replace('\\', r"\\").replace('"', "\\\""))
 }
 
-/// Whether the second half of the hardening has its effect here: 0 only where it really does.
+/// True if the sandbox takes effect here: the probe exits with 0 only if a write is really blocked.
 pub fn sandbox_works(environment: &Environment) -> bool {
     let probe = [
         "--wait",
@@ -153,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_usual_places_the_units_are_those_of_the_package() {
+    fn default_paths_give_the_packaged_units() {
         let home = Home::at("/home/dev/.claude-mem");
         let files = files(place("/home/dev/.local/bin/claude-mem", &home), true);
         let texts: Vec<_> = files.iter().map(|(_, text)| text.as_str()).collect();
@@ -161,15 +180,24 @@ mod tests {
     }
 
     #[test]
-    fn elsewhere_every_path_is_that_place() {
+    fn failed_starts_back_off_and_the_sandbox_hides_no_repository() {
+        for setting in ["RestartSteps=6", "RestartMaxDelaySec=1min", "SystemCallFilter=setpriority"] {
+            assert!(SERVICE.lines().any(|line| line == setting), "{setting}");
+        }
+        assert!(!SANDBOX.lines().any(|line| line.starts_with("PrivateTmp=")));
+        assert!(SANDBOX.lines().any(|line| line.starts_with("ExecStartPre=+/bin/mkdir -p ")));
+    }
+
+    #[test]
+    fn custom_paths_replace_every_default_path() {
         let home = Home::at("/srv/my data/100%");
         let mut place = place("/opt/it's here/claude-mem", &home);
         place.client = Some(Path::new("/srv/client"));
         let files = files(place, true);
         let lines = |text: &str| -> String {
-            let says =
+            let has_path =
                 |line: &&str| !line.starts_with('#') && (line.contains("/srv") || line.contains("/opt"));
-            text.lines().filter(says).collect::<Vec<_>>().join("\n")
+            text.lines().filter(has_path).collect::<Vec<_>>().join("\n")
         };
         let all = files.iter().map(|(_, text)| lines(text)).collect::<Vec<_>>().join("\n");
         insta::assert_snapshot!("units_elsewhere", all);

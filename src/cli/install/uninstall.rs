@@ -1,38 +1,40 @@
-//! `claude-mem uninstall`: takes back what `install` recorded, and nothing else.
+//! `claude-mem uninstall`: undoes the changes that `install` recorded, and nothing else.
 
 use std::fs;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use super::client::{self, Neighbour};
 use super::hooks::hash;
-use super::record::{Record, Way, WiredFile};
+use super::record::{Manager, Record, WiredFile};
 use super::report::Report;
 use super::{agents, settings, settings_file, systemd};
 use crate::cli::progress::is_agreed;
 use crate::cli::{child, service};
 use crate::config::{self, Environment};
 use crate::paths::{Home, with_suffix};
+use crate::spool;
 use crate::store::{self, StoreError};
 use crate::wiring;
 
-/// Take back what `install` did; what was remembered stays
+/// Undo `install`; memories are kept
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  claude-mem uninstall\n  claude-mem uninstall --purge")]
+#[command(after_help = "Examples:\n  claude-mem uninstall\n  claude-mem uninstall --purge --yes")]
 pub struct Arguments {
-    /// Show what would be done, and change nothing
+    /// Show what would be done without changing anything
     #[arg(long)]
     dry_run: bool,
-    /// Leave Claude Code's settings alone
+    /// Do not change Claude Code's settings
     #[arg(long)]
     no_hooks: bool,
-    /// Leave the service alone
+    /// Do not stop or remove the service
     #[arg(long)]
     no_service: bool,
-    /// Also delete everything that was remembered, settings and backups included
+    /// Also delete all memories, settings and backups
     #[arg(long)]
     purge: bool,
-    /// Do not ask before that
+    /// Do not ask for confirmation before deleting
     #[arg(long, short)]
     yes: bool,
 }
@@ -46,12 +48,14 @@ struct Removal<'a> {
 }
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    // Who calls this from a script means it.
-    if arguments.purge && !arguments.dry_run && io::stdin().is_terminal() {
-        let question =
-            format!("Delete everything that was remembered in {}, backups included?", home.dir().display());
+    if arguments.purge && !arguments.dry_run {
+        let question = format!(
+            "Delete all memories in {}, including backups{}?",
+            home.dir().display(),
+            if home.credentials().exists() { " and the API key" } else { "" }
+        );
         if !is_agreed(&question, arguments.yes)? {
-            say!("Nothing was changed.");
+            outln!("Nothing was changed.");
             return Ok(ExitCode::FAILURE);
         }
     }
@@ -60,6 +64,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         Removal { home, environment, is_dry: arguments.dry_run, record, report: Report::default() };
     if !arguments.no_hooks {
         removal.hooks();
+        removal.plugin();
         agents::remove_all(&mut removal.record, &mut removal.report, arguments.dry_run);
     }
     if !arguments.no_service {
@@ -73,7 +78,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     } else if !arguments.dry_run && home.dir().is_dir() {
         removal.record.save(home)?;
     }
-    let heading = if arguments.dry_run { "This would be done; nothing was changed:" } else { "Done:" };
+    let heading = if arguments.dry_run { "Would do (nothing was changed):" } else { "Done:" };
     removal.report.print(heading);
     Ok(if removal.report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -81,7 +86,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
 impl Removal<'_> {
     fn hooks(&mut self) {
         let mut files = std::mem::take(&mut self.record.settings);
-        // The record may be lost, or the hooks have been wired by hand.
+        // The record may be lost, or the hooks may have been added by hand.
         if let Some(usual) = settings_file::locate(self.environment, None)
             && files.iter().all(|file| file.path != usual)
         {
@@ -98,19 +103,33 @@ impl Removal<'_> {
         }
     }
 
+    /// Notes a plugin of ours that is still enabled: only the client can remove it, and it keeps
+    /// calling the hook until then.
+    fn plugin(&mut self) {
+        let Some(directory) = settings_file::client_directory(self.environment) else { return };
+        let text = fs::read_to_string(directory.join("settings.json")).unwrap_or_default();
+        for neighbour in client::neighbours(&text, Some(&directory)) {
+            if let Neighbour::OwnPlugin(name) = neighbour {
+                self.report.note(format!(
+                    "the plugin {name} is still enabled and runs our hooks; remove it with `claude plugin uninstall {name}`"
+                ));
+            }
+        }
+    }
+
     fn unwire(&mut self, file: &WiredFile) -> Result<(), settings_file::FileError> {
         let shown = file.path.display();
         let Some(text) = settings_file::read(&file.path)? else { return Ok(()) };
         let is_as_written = file.written.as_deref() == Some(&hash(&text));
         let former = file.backup.as_deref().and_then(|backup| fs::read_to_string(backup).ok());
         if is_as_written && !file.existed {
-            self.report.step("hooks", format!("remove {shown}, which was not there before"));
+            self.report.step("hooks", format!("remove {shown}, which did not exist before"));
             if !self.is_dry {
                 remove(&file.path)
                     .map_err(|source| settings_file::FileError::Io { path: file.path.clone(), source })?;
             }
         } else if let Some(former) = former.filter(|_| is_as_written) {
-            self.report.step("hooks", format!("bring {shown} back to what it was"));
+            self.report.step("hooks", format!("restore {shown} from its backup"));
             if !self.is_dry {
                 settings_file::replace(&file.path, None, |now| {
                     if now == text { Ok(former.clone()) } else { settings::without_hooks(now) }
@@ -121,7 +140,7 @@ impl Removal<'_> {
                 .map_err(|source| settings_file::FileError::Settings { path: file.path.clone(), source })?;
             let ours = found.iter().filter(|found| wiring::is_ours(&found.command)).count();
             if ours > 0 {
-                self.report.step("hooks", format!("take our {ours} hooks out of {shown}"));
+                self.report.step("hooks", format!("remove our {ours} hooks from {shown}"));
             }
             if ours > 0 && !self.is_dry {
                 settings_file::replace(&file.path, None, settings::without_hooks)?;
@@ -134,7 +153,7 @@ impl Removal<'_> {
     }
 
     fn service(&mut self) {
-        let way = self.record.service.unwrap_or(Way::Own);
+        let manager = self.record.service.unwrap_or(Manager::Own);
         self.report.step("service", "stop it");
         for file in &self.record.files {
             self.report.step("", format!("remove {}", file.display()));
@@ -142,28 +161,28 @@ impl Removal<'_> {
         if self.is_dry {
             return;
         }
-        if let Err(error) = self.stop(way) {
+        if let Err(error) = self.stop(manager) {
             self.report.problem(format!("{error:#}"));
             return;
         }
         self.record.service = None;
     }
 
-    fn stop(&mut self, way: Way) -> anyhow::Result<()> {
-        if way == Way::Systemd {
+    fn stop(&mut self, manager: Manager) -> anyhow::Result<()> {
+        if manager == Manager::Systemd {
             let disable = ["disable", "--quiet", "claude-mem.service", "claude-mem.socket"];
             child::must(systemd::systemctl(self.environment, &disable))?;
         }
-        service::stop_quietly(self.home, self.environment, way)?;
+        service::stop_quietly(self.home, self.environment, manager)?;
         for file in std::mem::take(&mut self.record.files) {
             remove(&file)?;
-            // The directory of drop-ins is nobody's but ours.
+            // The drop-in directory is ours alone.
             if let Some(parent) = file.parent().filter(|parent| parent.ends_with("claude-mem.service.d")) {
                 let _ = fs::remove_dir(parent);
             }
         }
-        match way {
-            Way::Systemd => child::must(systemd::systemctl(self.environment, &["daemon-reload"])),
+        match manager {
+            Manager::Systemd => child::must(systemd::systemctl(self.environment, &["daemon-reload"])),
             _ => Ok(()),
         }
     }
@@ -180,7 +199,7 @@ impl Removal<'_> {
         }
     }
 
-    /// What is no data: sockets, locks, logs, and settings that the user never touched.
+    /// Deletes files that hold no data: sockets, locks, logs, and settings the user never changed.
     fn leftovers(&mut self) {
         if self.is_dry {
             return;
@@ -194,6 +213,11 @@ impl Removal<'_> {
             home.nudge_socket(),
             home.start_attempt(),
             home.stopped(),
+            home.tools_asked(),
+            home.client_path(),
+            home.ballast(),
+            home.memory_bytes(),
+            home.install_record().with_extension("tmp"),
             crate::cli::log_file::previous(&log),
             log,
         ];
@@ -205,7 +229,7 @@ impl Removal<'_> {
             let _ = fs::remove_file(file);
         }
         for directory in self.record.directories.iter().rev() {
-            // Only what is empty goes.
+            // Fails unless the directory is empty.
             let _ = fs::remove_dir(directory);
         }
         let _ = fs::remove_dir(home.dir());
@@ -215,33 +239,47 @@ impl Removal<'_> {
         let directory = self.home.dir().display().to_string();
         if !is_purge {
             if self.home.database().exists() {
-                self.report.step("data", format!("keep what was remembered, in {directory}"));
+                self.report.step("data", format!("keep the memories in {directory}"));
+            }
+            let credentials = self.home.credentials();
+            if credentials.exists() {
+                self.report.note(format!("the API key stays in {}", credentials.display()));
             }
             if !self.is_dry {
-                // Best effort: whoever copies the one file that is left should have everything.
+                // Best effort: fold the WAL into the database, so that copying that one file copies
+                // everything.
                 let _ = store::leave_one_file(self.home);
             }
             return;
         }
-        self.report.step("data", format!("delete everything that was remembered, in {directory}"));
+        self.report.step("data", format!("delete all memories in {directory}"));
+        if self.home.credentials().exists() {
+            self.report.step("", format!("and the API key in {}", self.home.credentials().display()));
+        }
         if self.is_dry {
             return;
         }
-        if let Err(error) = purge(self.home) {
+        if let Err(error) = purge(self.home, self.environment) {
             self.report.problem(format!("cannot delete everything in {directory}: {error}"));
         }
     }
 }
 
-/// Deletes what is ours by name, and the directory only if nothing else is in it: the user may have named any directory.
-fn purge(home: &Home) -> io::Result<()> {
+/// Deletes our files by name, and the directory only if it is then empty: the user may have chosen
+/// any directory.
+fn purge(home: &Home, environment: &Environment) -> io::Result<()> {
+    for note in spool::dropped_notes(home, environment) {
+        remove(&note)?;
+    }
     let is_foreign = matches!(store::open_to_read(home, 1000), Err(StoreError::Foreign));
     if !is_foreign {
         for suffix in ["-wal", "-shm", ""] {
             remove(&with_suffix(&home.database(), suffix))?;
         }
     }
-    for name in ["config.toml", "credentials", "environment", "dropped.log", "recovering"] {
+    for name in
+        ["config.toml", "credentials", "environment", "dropped.log", "recovering", "memory.bytes", "reserve"]
+    {
         remove(&home.dir().join(name))?;
     }
     for name in ["spool", "backups", "damaged", "models"] {

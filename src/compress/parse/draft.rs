@@ -1,4 +1,4 @@
-//! Makes drafts of the fields that a model returned. Partial ones too: every field may be missing, but not all.
+//! Makes drafts of the fields that a model returned. Any field may be missing, but not all of them.
 
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ const FILES_MODIFIED: [&str; 9] = [
     "filescreated",
 ];
 
-/// The observation that an object holds; `None` if it says nothing.
+/// The observation that an object holds; `None` if it is empty.
 pub(super) fn observation(object: &Map<String, Value>) -> Option<ObservationDraft> {
     let mut draft = ObservationDraft {
         kind: kind(object),
@@ -45,9 +45,12 @@ pub(super) fn observation(object: &Map<String, Value>) -> Option<ObservationDraf
     if !says_something {
         return None;
     }
-    // Too common elsewhere to make an observation of what has nothing else.
+    // These names are common elsewhere too: alone they do not make an observation.
     if draft.detail.is_none() {
         draft.detail = text_of(object, &["description", "content", "text", "body"], DETAIL);
+    }
+    if let Some(why) = text_of(object, &["why", "reason", "rationale", "cause"], SUMMARY) {
+        draft.summary = Some(with_reason(draft.summary.take(), &why));
     }
     draft.concepts.retain(|concept| {
         ObservationType::ALL.iter().all(|kind| !concept.eq_ignore_ascii_case(kind.as_str()))
@@ -55,7 +58,19 @@ pub(super) fn observation(object: &Map<String, Value>) -> Option<ObservationDraf
     Some(draft)
 }
 
-/// The observation that a mere sentence is.
+/// Adds the reason to the summary, so that it is shown wherever the summary is.
+fn with_reason(summary: Option<String>, why: &str) -> String {
+    match summary {
+        Some(summary) if summary.contains(why) => summary,
+        Some(summary) => {
+            let end = if summary.ends_with(['.', '!', '?', '。']) { "" } else { "." };
+            format!("{summary}{end} {why}")
+        }
+        None => why.to_owned(),
+    }
+}
+
+/// An observation made from a bare sentence.
 pub(super) fn observation_of_text(text: &str) -> Option<ObservationDraft> {
     let text = fields::text(&Value::from(text), SUMMARY)?;
     Some(if text.chars().count() <= TITLE && !text.contains('\n') {
@@ -75,7 +90,7 @@ fn kind(object: &Map<String, Value>) -> ObservationType {
     }
 }
 
-/// The summary that an object holds; `None` if it says nothing.
+/// The summary that an object holds; `None` if it is empty.
 pub(super) fn summary(object: &Map<String, Value>) -> Option<SummaryDraft> {
     let text = |names: &[&str]| text_of(object, names, SUMMARY);
     let draft = SummaryDraft {
@@ -84,7 +99,7 @@ pub(super) fn summary(object: &Map<String, Value>) -> Option<SummaryDraft> {
         investigated: text(&["investigated", "investigation", "explored"]),
         learned: text(&["learned"]).or_else(|| learnt_as_text(object)).or_else(|| text(&["findings"])),
         completed: text(&["completed", "accomplished", "done"]),
-        next_steps: text(&["nextsteps", "nextstep", "next", "remaining"]),
+        next_steps: open_points(object).or_else(|| text(&["nextsteps", "nextstep", "next", "remaining"])),
         notes: text(&["notes", "note"]),
         files_read: list_of(object, &FILES_READ, PATHS),
         files_edited: list_of(object, &FILES_MODIFIED, PATHS),
@@ -98,25 +113,32 @@ pub(super) fn summary(object: &Map<String, Value>) -> Option<SummaryDraft> {
     (draft != nothing_said).then_some(draft)
 }
 
-/// Older models call so what was found out; a list of objects under that name is something else.
+/// Open points, one on a line.
+fn open_points(object: &Map<String, Value>) -> Option<String> {
+    let points = list_of(object, &["open", "openitems", "openpoints", "todo"], SENTENCES);
+    let lines: Vec<String> = points.iter().map(|point| format!("- {point}")).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Findings, under the name that older models use; a list of objects under that name is something else.
 fn learnt_as_text(object: &Map<String, Value>) -> Option<String> {
     let value = fields::get(object, &["learnings"])?;
     let is_list = value.as_array().is_some_and(|items| items.iter().any(Value::is_object));
     (!is_list).then(|| fields::text(value, SUMMARY)).flatten()
 }
 
-/// What a model wants later sessions to know.
+/// A learning proposed by a model.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Learnt {
-    /// What it is about.
+    /// The category.
     pub category: Option<Category>,
-    /// What it says.
+    /// The text.
     pub content: String,
-    /// True in every project.
+    /// True if it applies to every project.
     pub everywhere: bool,
-    /// The number of the known learning that this is the same as.
+    /// The number of the known learning that this repeats.
     pub known: Option<usize>,
-    /// The number of the known learning that this takes the place of.
+    /// The number of the known learning that this replaces.
     pub replaces: Option<usize>,
 }
 

@@ -1,18 +1,18 @@
-//! Fields of what a model returned: found under the names that models give them, cleaned, and bounded.
+//! Fields of a model's answer: found under the names that models use, cleaned, and bounded.
 
 use serde_json::{Map, Value};
 
-/// How many characters a field may have.
+/// Maximum lengths of fields, in characters.
 pub(super) const TITLE: usize = 200;
 pub(super) const SUMMARY: usize = 2_000;
 pub(super) const DETAIL: usize = 8_000;
 
-/// How much of a list is kept, and how it is read if it came as one text.
+/// The bounds of a list, and its separator if it came as one text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct List {
     items: usize,
     characters: usize,
-    /// A comma separates items: so it is with words and paths, not with sentences.
+    /// True if a comma separates items, as for words and paths but not for sentences.
     by_comma: bool,
 }
 
@@ -26,17 +26,17 @@ pub(super) fn plain(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
-/// The field of the first of these plain names that is there.
+/// The first field that exists under one of these plain names.
 pub(super) fn get<'v>(object: &'v Map<String, Value>, names: &[&str]) -> Option<&'v Value> {
     names.iter().find_map(|name| object.iter().find(|(key, _)| plain(key) == *name).map(|(_, value)| value))
 }
 
-/// The first of these fields that says something.
+/// The first of these fields with a text.
 pub(super) fn text_of(object: &Map<String, Value>, names: &[&str], most: usize) -> Option<String> {
     names.iter().find_map(|name| text(get(object, &[name])?, most))
 }
 
-/// The first of these fields that has something in it.
+/// The first of these fields that is not empty.
 pub(super) fn list_of(object: &Map<String, Value>, names: &[&str], list: List) -> Vec<String> {
     let lists = names.iter().filter_map(|name| get(object, &[name]).map(|value| items(value, list)));
     lists.into_iter().find(|items| !items.is_empty()).unwrap_or_default()
@@ -101,7 +101,7 @@ fn without_bullet(item: &str) -> &str {
     numbered.or(bullet).unwrap_or(item)
 }
 
-/// One line of text, without control characters, at most so long. `None` if it says nothing.
+/// One line of text without control characters, at most `most` characters. `None` if it has no content.
 pub(super) fn line(text: &str, most: usize) -> Option<String> {
     let mut line = String::new();
     for word in text.split_whitespace() {
@@ -113,14 +113,14 @@ pub(super) fn line(text: &str, most: usize) -> Option<String> {
         }
         line.extend(word.chars().filter(|letter| !letter.is_control()));
     }
-    said(bounded(line.trim(), most))
+    unless_empty(bounded(line.trim(), most))
 }
 
-/// Text that may have several lines, without control characters, at most so long. `None` if it says nothing.
+/// Text of several lines without control characters, at most `most` characters. `None` if it has no content.
 fn paragraph(text: &str, most: usize) -> Option<String> {
     let kept = |letter: &char| matches!(letter, '\n' | '\t') || !letter.is_control();
     let clean: String = text.trim().chars().filter(kept).take(most + 1).collect();
-    said(bounded(clean.trim(), most))
+    unless_empty(bounded(clean.trim(), most))
 }
 
 fn bounded(text: &str, most: usize) -> String {
@@ -130,8 +130,8 @@ fn bounded(text: &str, most: usize) -> String {
     }
 }
 
-/// Models write "none" where they mean nothing.
-fn said(text: String) -> Option<String> {
+/// Drops "none" and the like, which models write into empty fields.
+fn unless_empty(text: String) -> Option<String> {
     let nothing = ["", "-", "null", "none", "n/a", "undefined"];
     (!nothing.iter().any(|word| text.trim_end_matches('.').eq_ignore_ascii_case(word))).then_some(text)
 }

@@ -1,30 +1,30 @@
-//! Finds JSON in text and reads it as far as it goes. Knows nothing of observations.
+//! Finds JSON in text and reads as much of it as possible. Independent of observations.
 //!
-//! Stricter readers refuse a whole answer for one missing bracket. This one takes what a model got wrong (a trailing
-//! comma, a raw line break or quote in a string, single quotes, a missing bracket) and what was cut off, and keeps every
-//! part that is there. What is valid it reads as any other reader.
+//! Stricter readers refuse a whole answer for one missing bracket. This one accepts the usual mistakes of models (a trailing
+//! comma, a raw line break or quote in a string, single quotes, a missing bracket) and cut-off answers, and keeps every part
+//! that is there. Valid JSON is read like by any other reader.
 
 mod string;
 
 use serde_json::{Map, Number, Value};
 
-/// What is nested deeper is dropped, so that nothing that walks the values can run out of stack.
+/// Maximum nesting. Deeper values are dropped, so that no recursion over the values overflows the stack.
 pub(super) const MOST_DEEP: usize = 24;
 
-/// As many items as are kept of one list or object.
+/// Maximum number of items kept of one list or object.
 const MOST_ITEMS: usize = 1000;
 
 /// A list or an object found in a text.
 #[derive(Debug, PartialEq)]
 pub(super) struct Block {
     pub(super) value: Value,
-    /// Where it begins.
+    /// The offset of its first byte.
     pub(super) start: usize,
-    /// Whether its end was there too.
+    /// True if its end was found.
     pub(super) complete: bool,
 }
 
-/// All lists and objects in the text that are not within one another.
+/// All outermost lists and objects in the text.
 pub(super) fn blocks(text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut from = 0;
@@ -60,11 +60,11 @@ struct Reader<'t> {
     text: &'t str,
     at: usize,
     frames: Vec<Frame>,
-    /// How many brackets deeper than [`MOST_DEEP`].
+    /// Number of open brackets beyond [`MOST_DEEP`].
     buried: usize,
 }
 
-/// What follows: nothing that belongs to the value, a part of it, or its end.
+/// The next token: nothing that belongs to the value, a part of it, or its end.
 enum Step {
     Stop,
     Continue,
@@ -72,7 +72,7 @@ enum Step {
 }
 
 impl Reader<'_> {
-    /// The value, and whether it was complete. Afterwards `at` is behind it, or where it could not go on.
+    /// The value, and true if it was complete. Afterwards `at` is behind it, or where reading stopped.
     fn read(&mut self) -> (Value, bool) {
         loop {
             match self.step() {
@@ -142,7 +142,7 @@ impl Reader<'_> {
         Step::Continue
     }
 
-    /// Closes the innermost list or object of that bracket, and with it what within it was left open.
+    /// Closes the innermost list or object with that bracket, and everything left open inside it.
     fn close(&mut self, bracket: u8) -> Step {
         if self.buried > 0 {
             self.at += 1;
@@ -155,7 +155,7 @@ impl Reader<'_> {
         self.close_to(depth).map_or(Step::Continue, Step::Done)
     }
 
-    /// Puts a value where it belongs. The outermost belongs nowhere: it is done.
+    /// Adds a value to its parent. Returns the outermost value, which has none.
     fn put(&mut self, value: Value) -> Step {
         match self.frames.last_mut() {
             None => return Step::Done(value),
@@ -184,7 +184,7 @@ impl Reader<'_> {
                 }
                 Step::Continue
             }
-            // Half a file name is worse than none; half a sentence is not.
+            // Half a file name is worse than none; half a sentence is useful.
             Some(Frame::Array(_)) if !closed => Step::Stop,
             _ => self.put(Value::String(string)),
         }
@@ -220,13 +220,13 @@ impl Reader<'_> {
         self.put(value)
     }
 
-    /// What was read so far, with every bracket closed.
+    /// The value as read so far, with every bracket closed.
     fn fold(&mut self) -> Value {
         self.buried = 0;
         self.close_to(0).unwrap_or_default()
     }
 
-    /// Closes all but the outer `depth` lists and objects. The value, if that was the last.
+    /// Closes all but the outer `depth` lists and objects. Returns the value if that closed the last one.
     fn close_to(&mut self, depth: usize) -> Option<Value> {
         while self.frames.len() > depth {
             let value = self.frames.pop().map(Frame::into_value)?;

@@ -1,11 +1,11 @@
-//! Reads `<observation>` and `<summary>` blocks. Only the tags that are asked for are markup; any other `<` is text, as
-//! models write it (`Vec<u8>`, `a < b`), which is why no XML reader would do.
+//! Reads `<observation>` and `<summary>` blocks. Only the known tags are markup; any other `<` is text (`Vec<u8>`, `a < b`),
+//! which is why an XML reader does not fit.
 
 use serde_json::{Map, Value};
 
 use super::fields::plain;
 
-/// As many tags as are read.
+/// Maximum number of tags that are read.
 const MOST_TAGS: usize = 2_000;
 
 /// Fields of an observation or a summary.
@@ -43,11 +43,11 @@ const FIELDS: [&str; 31] = [
     "explanation",
 ];
 
-/// What lists are made of.
+/// Tags of list items.
 const ITEMS: [&str; 11] =
     ["learning", "fact", "concept", "tag", "file", "path", "function", "item", "li", "decision", "step"];
 
-/// Other tags that mean something.
+/// Other known tags.
 const OTHERS: [&str; 9] = [
     "observation",
     "observations",
@@ -139,7 +139,7 @@ impl<'t> Tags<'t> {
         (!object.is_empty()).then(|| (self.tags[first].start, object))
     }
 
-    /// What stands in `<learning>` tags.
+    /// The contents of `<learning>` tags.
     pub(super) fn learnings(&self) -> Vec<String> {
         let opens = self.tags.iter().enumerate().filter(|(_, tag)| tag.opens("learning"));
         let text = |(at, tag): (usize, &Tag)| {
@@ -149,7 +149,7 @@ impl<'t> Tags<'t> {
         opens.filter_map(text).collect()
     }
 
-    /// Whether the model says by one of these tags that it skips, and the reason that it gives.
+    /// The reason given in a skip tag, if the model used one.
     pub(super) fn skip(&self, names: &[&str]) -> Option<Option<String>> {
         let tag = self.tags.iter().find(|tag| !tag.closes && names.contains(&tag.name.as_str()))?;
         let attributes = &self.text[tag.start..tag.end];
@@ -177,7 +177,7 @@ impl<'t> Tags<'t> {
             }
             let rest = &tags[at..];
             let close = rest.iter().position(|other| other.closes && other.name == tag.name);
-            // A summary that holds other fields is what is around them.
+            // A summary that holds other fields is the text around them.
             if tag.name == "summary"
                 && rest[..close.unwrap_or(rest.len())].first().is_some_and(Tag::opens_field)
             {
@@ -191,7 +191,7 @@ impl<'t> Tags<'t> {
         object
     }
 
-    /// What is between two tags: a list if there are items, text otherwise.
+    /// The content between two tags: a list if there are items, text otherwise.
     fn content(&self, tags: &[Tag], start: usize, end: usize) -> Value {
         let items = tags.iter().enumerate().filter(|(_, tag)| tag.is_item() && !tag.closes);
         let list: Vec<Value> = items
@@ -207,7 +207,7 @@ impl<'t> Tags<'t> {
     }
 }
 
-/// A field that comes several times is a list.
+/// Joins a field that occurs several times into a list.
 fn put(object: &mut Map<String, Value>, name: &str, value: Value) {
     match object.get_mut(name) {
         None => {
@@ -258,7 +258,7 @@ fn unescaped(text: &str) -> String {
     plain + rest
 }
 
-/// The entity that begins here: how long it is, and what it stands for.
+/// The entity that begins here: its length and its character.
 fn entity(text: &str) -> Option<(usize, char)> {
     const LONGEST: usize = 10;
     let end = text.bytes().take(LONGEST).position(|byte| byte == b';')?;

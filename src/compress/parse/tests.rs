@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::ObservationType;
 
-/// The answers that fuzzing starts from are also the answers that are known to be read right.
+/// The seeds of the fuzzer are also answers whose correct reading is known.
 #[test]
-fn what_models_answer_is_read_as_it_was_meant() {
+fn known_answers_are_read_as_intended() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/parse");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -40,7 +40,7 @@ fn shown_summary(text: &str) -> String {
     }
 }
 
-/// The fields that are there, each on its line.
+/// The fields that are set, one per line.
 fn shown(draft: &impl serde::Serialize) -> String {
     let Value::Object(fields) = serde_json::to_value(draft).unwrap() else {
         unreachable!("drafts are objects")
@@ -92,7 +92,7 @@ fn an_answer_of_ten_megabytes_stays_small() {
 }
 
 #[test]
-fn what_is_not_an_answer_is_unusable_and_says_what_it_is() {
+fn an_unusable_answer_is_described_in_the_error() {
     let reason = |text: &str| observations(text).unwrap_err().to_string();
     assert_eq!(reason(" \n"), "the answer is empty");
     assert_eq!(
@@ -150,7 +150,7 @@ fn lone_surrogates_and_control_characters_do_not_get_through() {
     assert_eq!(drafts[0].summary.as_deref(), Some("x[31my"));
 }
 
-/// Text as a model writes it, already as clean as it will be.
+/// Text as a model writes it, already in its cleaned form.
 fn phrase() -> impl Strategy<Value = String> {
     "[a-zA-Z][a-zA-Z0-9 \"'<>&{}\\[\\],:\\\\/äß漢😀.-]{0,30}[a-z0-9]"
         .prop_map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -239,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_cut_off_keeps_all_that_was_complete(drafts in proptest::collection::vec(a_draft(), 1..4), cut in any::<prop::sample::Index>()) {
+    fn a_cut_answer_keeps_its_complete_parts(drafts in proptest::collection::vec(a_draft(), 1..4), cut in any::<prop::sample::Index>()) {
         let parts: Vec<_> = drafts.iter().map(|draft| serde_json::to_string(draft).unwrap()).collect();
         let text = format!("{{\"observations\":[{}]}}", parts.join(","));
         let cut = text.floor_char_boundary(cut.index(text.len()));
@@ -254,7 +254,7 @@ proptest! {
     }
 
     #[test]
-    fn tags_that_are_cut_off_keep_all_that_was_complete(drafts in proptest::collection::vec(a_draft(), 1..4), cut in any::<prop::sample::Index>()) {
+    fn cut_tags_keep_their_complete_parts(drafts in proptest::collection::vec(a_draft(), 1..4), cut in any::<prop::sample::Index>()) {
         let parts: Vec<_> = drafts.iter().map(as_tags).collect();
         let text = parts.concat();
         let cut = text.floor_char_boundary(cut.index(text.len()));

@@ -1,18 +1,19 @@
-//! Judges a value by its looks and by the name in front of it: a secret, or ordinary code.
+//! Decides by its form and by the name in front of it whether a value is a secret or ordinary code.
 //!
 //! A secret that is missed leaks; code that is taken for one loses a word. Where both are possible, the name decides.
 
 use serde::Deserialize;
 
+use super::letters;
 use super::value::Name;
 
-/// How much the name in front says about the value.
+/// Confidence that a value behind a name is a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Trust {
     /// Every value counts: this is a file of secrets.
     Any,
-    /// The name says that a literal value is a secret.
+    /// The name marks literal values as secrets.
     #[default]
     Strong,
     /// The value is a secret if it is not an English word.
@@ -21,7 +22,7 @@ pub(super) enum Trust {
     Weak,
 }
 
-/// Whether a value in quotes is a secret.
+/// Returns true if a quoted value is a secret.
 pub(super) fn is_secret_literal(value: &str, name: &Name<'_>, trust: Trust) -> bool {
     if is_no_value(value) || is_place(value) || is_constant_name(value) || name.ends_with(value) {
         return false;
@@ -36,30 +37,33 @@ pub(super) fn is_secret_literal(value: &str, name: &Name<'_>, trust: Trust) -> b
         return trust == Trust::Any || is_password || (trust == Trust::Strong && name.is_passphrase());
     }
     match trust {
-        Trust::Any => true,
+        Trust::Any => !is_plain_setting(value),
         Trust::Strong => value.chars().nth(2).is_some(),
         Trust::Header => is_no_english_word(value),
         Trust::Weak => looks_random(value),
     }
 }
 
-/// Whether what is assigned to `A_VARIABLE=` is a secret.
-pub(super) fn is_secret_variable(value: &str, trust: Trust) -> bool {
+/// Returns true if the value of `A_VARIABLE=` is a secret.
+pub(super) fn is_secret_variable(value: &str, name: &Name<'_>, trust: Trust) -> bool {
     if is_no_value(value) || is_call(value) || value.starts_with(['(', '[', '|', '&']) {
         return false;
     }
     match trust {
-        Trust::Any => !(is_number(value) && value.len() <= 5),
+        Trust::Any => !is_plain_setting(value),
         Trust::Strong => value.chars().nth(2).is_some() && !is_place(value),
+        Trust::Header | Trust::Weak if is_number(value) || is_place(value) => false,
+        // `GITHUB_TOKEN=…`: in a shell or a .env file that is a secret, whatever it is made of.
+        Trust::Header | Trust::Weak if contains_ignoring_case(name.word, "token") => value.len() >= 6,
         Trust::Header | Trust::Weak => {
-            !is_number(value)
-                && !is_place(value)
-                && (has_digit(value) && value.len() >= 8 && !is_words(value) || value.len() >= 32)
+            has_digit(value) && value.len() >= 8 && !is_words(value)
+                || value.len() >= 32
+                || value.len() >= 16 && value.bytes().all(|byte| byte.is_ascii_alphanumeric())
         }
     }
 }
 
-/// Whether a value without quotes, which may be code, is a secret.
+/// Returns true if an unquoted value, which may be code, is a secret.
 pub(super) fn is_secret_word(value: &str, name: &Name<'_>, trust: Trust, ends_line: bool) -> bool {
     let value = value.trim_end_matches([')', '}', ']']);
     if is_no_value(value) || is_call(value) || is_place(value) || is_constant_name(value) {
@@ -69,7 +73,7 @@ pub(super) fn is_secret_word(value: &str, name: &Name<'_>, trust: Trust, ends_li
         return false;
     }
     match trust {
-        Trust::Any => true,
+        Trust::Any => !is_plain_setting(value),
         Trust::Header => is_no_english_word(value),
         Trust::Weak => looks_random(value),
         Trust::Strong if value.starts_with(|first: char| first.is_ascii_digit()) && is_number(value) => {
@@ -94,7 +98,7 @@ fn is_password_word(value: &str, name: &Name<'_>, ends_line: bool) -> bool {
     }
     let plain = value.bytes().all(|byte| byte.is_ascii_lowercase());
     let has_case = value.bytes().all(|byte| byte.is_ascii_alphabetic());
-    name.begins_line && ends_line && (plain || has_case && name.assigned)
+    letters::are_random(value) || name.begins_line && ends_line && (plain || has_case && name.assigned)
 }
 
 /// `password2`, `self.token`, `ed25519.PrivateKey`: code that handles secrets.
@@ -192,12 +196,21 @@ fn is_words(value: &str) -> bool {
     value.split(|letter: char| !letter.is_ascii_alphanumeric()).all(|part| {
         let digits = part.trim_start_matches(|letter: char| letter.is_ascii_alphabetic());
         digits.len() <= 5 && digits.bytes().all(|byte| byte.is_ascii_digit())
-    })
+    }) && !value.split(|letter: char| !letter.is_ascii_alphanumeric()).any(letters::are_random)
+}
+
+/// Returns true for a setting too short or too plain to be a secret: `1`, `8080`, `0.25`, `production`, `us-east-1`.
+fn is_plain_setting(value: &str) -> bool {
+    let parts = || value.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let letters = |part: &str| part.trim_end_matches(|letter: char| letter.is_ascii_digit()).to_owned();
+    value.chars().nth(3).is_none()
+        || is_number(value) && (value.len() <= 6 || value.contains('.'))
+        || is_words(value) && value.is_ascii() && parts().all(|part| letters::form_word(&letters(part)))
 }
 
 fn looks_random(value: &str) -> bool {
     value.len() >= 16
-        && has_digit(value)
+        && (has_digit(value) || letters::are_random(value))
         && value.bytes().any(|byte| byte.is_ascii_alphabetic())
         && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./+=~:%|".contains(&byte))
         && !is_words(value)
@@ -217,7 +230,7 @@ fn is_no_english_word(value: &str) -> bool {
     let tail = value.strip_prefix(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(value);
     let mut letters = tail.bytes().filter(|byte| !matches!(byte, b'-' | b'_' | b'.' | b','));
     value.len() >= 8
-        && !letters.all(|byte| byte.is_ascii_lowercase())
+        && (!letters.all(|byte| byte.is_ascii_lowercase()) || letters::are_random(value))
         && !value.starts_with(['-', '+', '(', '"'])
 }
 

@@ -6,14 +6,14 @@ const MOST_BYTES: usize = 32 << 10;
 /// A line of a key is not shorter, but for the last.
 const LINE: usize = 16;
 
-/// Where the key ends whose BEGIN line ends at `from`; `None` if no key material follows.
+/// Returns the end of the key whose BEGIN line ends at `from`; `None` if no key material follows.
 pub(super) fn end(text: &str, from: usize) -> Option<usize> {
     let cut = end_of_material(text, from)?;
     let window = &text[from..text.floor_char_boundary(from.saturating_add(MOST_BYTES))];
     Some(end_line(window).map_or(cut, |end| (from + end).max(cut)))
 }
 
-/// Behind the END line that belongs to this key.
+/// Returns the end of this key's END line.
 fn end_line(window: &str) -> Option<usize> {
     let window = &window[..window.find("BEGIN ").unwrap_or(window.len())];
     // Brackets are not of a key: the END line behind them is of another, in another part of a JSON document.
@@ -26,7 +26,7 @@ fn end_line(window: &str) -> Option<usize> {
     Some(name_starts + key + closing)
 }
 
-/// Behind the last line of what can only be a key: long runs of base64 with nothing but line breaks, quotes and the
+/// Returns the end of the last line of certain key material: long runs of base64 with nothing but line breaks, quotes and the
 /// marks of a diff between them.
 fn end_of_material(text: &str, from: usize) -> Option<usize> {
     let bytes = text.as_bytes();
@@ -50,7 +50,7 @@ fn end_of_material(text: &str, from: usize) -> Option<usize> {
     }
 }
 
-/// Behind `Proc-Type: 4,ENCRYPTED` and the like.
+/// Skips `Proc-Type: 4,ENCRYPTED` and similar headers.
 fn after_headers(text: &str, from: usize) -> usize {
     const NAMES: [&str; 5] = ["Proc-Type:", "DEK-Info:", "Version:", "Comment:", "Hash:"];
     const LONGEST: usize = 200;
@@ -70,7 +70,7 @@ fn is_json_key(behind: &str) -> bool {
     unescaped.strip_prefix('"').is_some_and(|rest| rest.trim_start().starts_with(':'))
 }
 
-/// Behind the line breaks, plain or escaped, and the quotes of string literals.
+/// Skips line breaks, plain or escaped, and quotes of string literals.
 fn after_breaks(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
     while bytes.get(at).is_some_and(|byte| is_break(*byte)) {

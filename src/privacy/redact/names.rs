@@ -1,4 +1,4 @@
-//! Finds names that say secret, wherever a value is assigned to them. Knows nothing of the value.
+//! Finds names of secrets that a value is assigned to. Independent of the value.
 
 use std::ops::Range;
 
@@ -7,14 +7,14 @@ use aho_corasick::AhoCorasick;
 /// A longer word is data, not a name.
 const LONGEST: usize = 64;
 
-/// What a deployment or a habit puts behind a name: `API_KEY_PROD`, `password2`.
+/// Common suffixes of names: `API_KEY_PROD`, `password2`.
 #[rustfmt::skip]
 const TAILS: [&str; 14] = [
     "production", "prod", "staging", "stage", "dev", "test", "live", "new", "old", "primary", "secondary", "value",
     "base64", "b64",
 ];
 
-/// Names of which one rule speaks.
+/// The names of one rule.
 #[derive(Debug)]
 pub(super) struct Names {
     /// Finds the words in which the names end.
@@ -76,7 +76,7 @@ fn name_around(text: &str, word: Range<usize>) -> Range<usize> {
     start..word.end + after
 }
 
-/// How many bytes of a name `text` begins with.
+/// Returns the length of the name at the start of `text`, in bytes.
 pub(super) fn length(text: &str) -> usize {
     text.bytes().take_while(|byte| is_name(*byte)).count()
 }
@@ -94,7 +94,7 @@ fn without_tail(name: &str) -> &str {
     tail.unwrap_or(name).trim_end_matches(['_', '-'])
 }
 
-/// Whether the letters and digits of `name` end in those of `known`, which has no others.
+/// Returns true if the letters and digits of `name` end in those of `known`, which has no others.
 pub(super) fn ends_with_letters(name: &str, known: &str) -> bool {
     let mut letters = name.bytes().rev().filter(u8::is_ascii_alphanumeric);
     known.bytes().rev().all(|byte| letters.next().is_some_and(|letter| letter.eq_ignore_ascii_case(&byte)))
@@ -102,7 +102,7 @@ pub(super) fn ends_with_letters(name: &str, known: &str) -> bool {
 
 const BLANKS: [char; 2] = [' ', '\t'];
 
-/// Where the value begins that is assigned to the name that ends at `at`: behind `=`, `:`, `": "`, `:=`, `=>`, `==`,
+/// Returns the start of the value assigned to the name that ends at `at`: behind `=`, `:`, `": "`, `:=`, `=>`, `==`,
 /// `"] =`, or a type and `=`.
 fn assigned_after(text: &str, at: usize) -> Option<usize> {
     let rest = &text[at..];
@@ -122,7 +122,7 @@ fn assigned_after(text: &str, at: usize) -> Option<usize> {
     Some(text.len() - after.trim_start_matches(BLANKS).len())
 }
 
-/// Behind `: &'static str =`.
+/// Skips `: &'static str =`.
 fn typed(separator: &str) -> Option<&str> {
     let kind = separator.strip_prefix(':')?.trim_start_matches(BLANKS);
     let kind = kind.strip_prefix('&').unwrap_or(kind);

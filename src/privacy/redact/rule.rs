@@ -29,7 +29,7 @@ pub(super) struct Written {
     unless: Option<String>,
 }
 
-/// What stands behind the pattern and belongs to the secret.
+/// The part of a secret behind the pattern.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Follow {
@@ -71,8 +71,8 @@ impl Pattern {
         self.compiled.get_or_init(|| Regex::new(&self.source).expect("the compiled-in patterns are valid"))
     }
 
-    /// For a whole text. A clone shares the program and brings its own working memory, which is freed with it: what a
-    /// large text needs would otherwise stay for good.
+    /// Returns a clone for one text. It shares the program and brings its own working memory, which would otherwise stay
+    /// allocated after a large text.
     fn regex(&self) -> Regex {
         self.shared().clone()
     }
@@ -94,7 +94,7 @@ impl Rule {
         }
     }
 
-    /// The text without this rule's secrets; `None` if there are none.
+    /// Returns the text without this rule's secrets; `None` if there are none.
     pub(super) fn apply(&self, text: &str) -> Option<String> {
         if self.requires.as_ref().is_some_and(|needed| !needed.regex().is_match(text)) {
             return None;
@@ -158,7 +158,7 @@ impl Rule {
         }
     }
 
-    /// What of a match is to be replaced, if it is one.
+    /// Returns the part of a match to replace, if it is a secret.
     fn secret_of_match(
         &self,
         text: &str,
@@ -196,7 +196,7 @@ fn is_inside_replacement(text: &str, at: usize) -> bool {
     text[..at].ends_with(MARK)
 }
 
-/// Behind the rest of an escape (`\n`, `\u001b`), if that is what stands here: without it the JSON would be broken.
+/// Skips the rest of an escape (`\n`, `\u001b`): cutting it would break the JSON.
 fn after_escape(text: &str, start: usize) -> usize {
     const LONGEST: usize = r"\u001".len();
     let before = text.as_bytes()[..start].iter().rev().take(LONGEST);
@@ -209,7 +209,7 @@ fn after_escape(text: &str, start: usize) -> usize {
     }
 }
 
-/// Whether the byte before `start` is of the same word: not so after an escape (`\nsk-…` in JSON) or a terminal's colour
+/// Returns true if the byte before `start` belongs to the same word: not after an escape (`\nsk-…` in JSON) or a terminal's colour
 /// (`ESC[32msk-…`).
 fn continues_a_word(text: &str, start: usize) -> bool {
     if after_escape(text, start) > start || start > 0 && after_escape(text, start - 1) == start {

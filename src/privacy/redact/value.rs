@@ -1,12 +1,12 @@
-//! Reads the value behind a secret-looking name, with whatever quotes and escapes it has. Knows nothing of rules and
-//! patterns, and leaves it to `judge` whether the value is a secret.
+//! Reads the value behind the name of a secret, with its quotes and escapes. Independent of rules and patterns; `judge`
+//! decides if the value is a secret.
 
 use std::ops::Range;
 
 use super::judge::{self, Trust};
 use super::names::ends_with_letters;
 
-/// The secret at `value_at`, without quotes, behind its name. `None`: no value, or ordinary code.
+/// Returns the secret at `value_at`, without quotes. `None`: no value, or ordinary code.
 pub(super) fn secret_after(
     text: &str,
     name: Range<usize>,
@@ -20,7 +20,7 @@ pub(super) fn secret_after(
     let is_secret = match value.kind {
         Kind::Literal => judge::is_secret_literal(judged, &name, trust),
         Kind::Argument => judge::is_secret_literal(judged, &name, Trust::Weak),
-        Kind::Bare if name.is_variable => judge::is_secret_variable(judged, trust),
+        Kind::Bare if name.is_variable => judge::is_secret_variable(judged, &name, trust),
         Kind::Bare => judge::is_secret_word(judged, &name, trust, ends_line(text, value.range.end)),
     };
     is_secret.then(|| match value.closed {
@@ -29,7 +29,7 @@ pub(super) fn secret_after(
     })
 }
 
-/// As much of a value as the judgement needs: it must not read a long text again at every name in it.
+/// Most bytes of a value that `judge` reads, so that a long text is not read again at every name.
 const JUDGED: usize = 128;
 
 /// The longest value whose closing quote is looked for.
@@ -129,8 +129,8 @@ fn is_constructor(call: &str) -> bool {
     ["from(", "new(", "Some(", "Ok(", "Secret(", "SecretStr("].iter().any(|known| call.ends_with(known))
 }
 
-/// The inside of the quotes that open at `from`, in JSON at any depth: `"…"`, `\"…\"`, `\\\"…\\\"`. And whether a quote
-/// closes it.
+/// The inside of the quotes that open at `from`, in JSON at any depth: `"…"`, `\"…\"`, `\\\"…\\\"`. The flag is
+/// true if a quote closes it.
 fn quoted(text: &str, from: usize) -> Option<(Range<usize>, bool)> {
     let bytes = text.as_bytes();
     let escapes = bytes[from..].iter().take(16).take_while(|byte| **byte == b'\\').count();
@@ -170,8 +170,8 @@ fn head(text: &str, from: usize) -> &str {
     &text[from..text.floor_char_boundary(from.saturating_add(JUDGED))]
 }
 
-/// How long the word is that begins here: up to white space, a quote, an escaped line break, and what separates
-/// arguments or parameters unless it is a shell variable's.
+/// Returns the length of the word at the start: up to white space, a quote, an escaped line break, and the separators of
+/// arguments and parameters unless it is a shell variable's.
 fn bare(text: &str, is_variable: bool) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;

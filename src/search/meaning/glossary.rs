@@ -89,7 +89,7 @@ impl Glossary {
     }
 }
 
-/// Whether a text has more of the small words of German than of those of English.
+/// True if a text has more of the small words of German than of those of English.
 fn is_german(text: &str) -> bool {
     let (mut german, mut english) = (0, 0);
     for word in words(text).filter(|word| !word.unspaced) {

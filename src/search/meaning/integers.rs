@@ -58,7 +58,7 @@ fn rewrite(graph: &mut GraphProto) {
 }
 
 /// The nodes that the outputs are made of: the engine would unpack the others as well. They come in the order of their use.
-fn only_needed(nodes: Vec<NodeProto>, outputs: Vec<String>) -> Vec<NodeProto> {
+pub(super) fn only_needed(nodes: Vec<NodeProto>, outputs: Vec<String>) -> Vec<NodeProto> {
     let mut needed: HashSet<String> = outputs.into_iter().collect();
     let mut kept = Vec::new();
     for node in nodes.into_iter().rev() {
@@ -97,7 +97,7 @@ fn unpacked(graph: &GraphProto) -> HashMap<String, Scaled> {
 #[derive(Default)]
 struct Rewriting {
     nodes: Vec<NodeProto>,
-    /// What is there in bytes already.
+    /// The names that exist in bytes already.
     in_bytes: HashSet<String>,
     /// Factors by which a whole product is multiplied.
     lists: HashSet<String>,
@@ -137,7 +137,7 @@ impl Rewriting {
     }
 }
 
-fn operation(kind: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
+pub(super) fn operation(kind: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     NodeProto {
         name: Some(format!("{kind} for {}", outputs[0])),
@@ -148,7 +148,7 @@ fn operation(kind: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     }
 }
 
-fn to_number(from: &str, to: &str) -> NodeProto {
+pub(super) fn to_number(from: &str, to: &str) -> NodeProto {
     let kind = AttributeProto {
         name: Some("to".to_owned()),
         r#type: Some(AttributeType::INT),

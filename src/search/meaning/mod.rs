@@ -1,32 +1,71 @@
 //! Finding by meaning: a model in this process turns a text into a direction, and texts that mean the same point the same
 //! way. Without a model search works by words alone.
 
+mod bert;
 mod glossary;
 mod integers;
-mod minilm;
 pub mod package;
+mod published;
+mod quantise;
 mod vector;
 mod wordpiece;
 
 use std::path::{Path, PathBuf};
 
-pub use minilm::{MiniLm, NAME};
+pub use bert::Bert;
+pub use published::{ALL, Published, installed};
 pub use vector::Vector;
 
 use super::{Meaning, words_cut};
 use crate::store::search::Document;
 
-/// Turns texts into directions.
-pub trait Embedder: Send + Sync {
-    /// What the model is called; vectors of other models are not compared with its own.
-    fn name(&self) -> &'static str;
-    /// How many dimensions a direction has.
-    fn dimension(&self) -> usize;
-    /// The direction of a text.
-    fn embed(&self, text: &str, pace: Pace) -> Result<Vector, MeaningError>;
+/// The range of a model's likenesses: each model has one of its own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale {
+    /// The share of meaning in a score.
+    pub weight: f64,
+    /// Texts that are no more alike than this have nothing in common.
+    pub least: f32,
+    /// Texts this alike say the same.
+    pub most: f32,
 }
 
-/// How soon a direction is needed.
+impl Default for Scale {
+    /// The scale of the default model.
+    fn default() -> Self {
+        ALL[0].scale
+    }
+}
+
+impl Scale {
+    /// From 0 for texts with nothing in common to 1 for those that say the same.
+    pub fn nearness(&self, likeness: f32) -> f32 {
+        ((likeness - self.least) / (self.most - self.least)).clamp(0.0, 1.0)
+    }
+}
+
+/// Turns texts into directions.
+pub trait Embedder: Send + Sync {
+    /// The name of the model; vectors of other models are not compared with its own.
+    fn name(&self) -> &'static str;
+    /// The range of its likenesses.
+    fn scale(&self) -> Scale;
+    /// The number of dimensions of a direction.
+    fn dimension(&self) -> usize;
+    /// The direction of a text.
+    fn embed(&self, text: &str, role: Role, pace: Pace) -> Result<Vector, MeaningError>;
+}
+
+/// The part of a text in a search. Some models read both parts differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It asks.
+    Question,
+    /// It is to be found.
+    Memory,
+}
+
+/// The urgency of a direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
     /// Somebody waits for it.
@@ -35,15 +74,15 @@ pub enum Pace {
     InTheBackground,
 }
 
-/// Why there is no direction.
+/// A reason for having no direction.
 #[derive(Debug, thiserror::Error)]
 pub enum MeaningError {
     /// The model's file cannot be read.
     #[error("cannot read the model {path}: {source}")]
     File {
-        /// Where it should be.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
     /// The file is not the model that it should be, or cannot be run.
@@ -51,25 +90,25 @@ pub enum MeaningError {
     Model(String),
 }
 
-/// Where the model lies in the directory of models.
-pub fn file(models: &Path) -> PathBuf {
-    models.join(format!("{NAME}.onnx"))
+/// Loads the model that is installed; nothing if there is none.
+pub fn load(models: &Path) -> Option<Result<Bert, MeaningError>> {
+    installed(models).map(|published| Bert::load(published, models))
 }
 
-/// So much of a question tells what it is about, and takes a few milliseconds.
+/// The beginning of a question is enough, and takes a few milliseconds.
 const MOST_OF_A_QUESTION: usize = 400;
 
-/// What a query means; nothing if it says nothing.
+/// The meaning of a query; nothing if the query is empty.
 pub fn of_query(query: &str, model: &dyn Embedder) -> Result<Option<Meaning>, MeaningError> {
     let query = words_cut(query.trim(), MOST_OF_A_QUESTION);
     if query.is_empty() {
         return Ok(None);
     }
-    let vector = model.embed(query, Pace::AtOnce)?;
-    Ok(Some(Meaning { model: model.name(), vector }))
+    let vector = model.embed(query, Role::Question, Pace::AtOnce)?;
+    Ok(Some(Meaning { model: model.name(), scale: model.scale(), vector }))
 }
 
-/// What of a memory has a meaning of its own.
+/// The parts of a memory that have a meaning of their own.
 pub fn text_of(document: &Document) -> String {
     let concepts: Vec<String> = serde_json::from_str(&document.concepts).unwrap_or_default();
     [document.title.as_str(), &document.summary, &concepts.join(", ")].join(". ")

@@ -46,7 +46,7 @@ impl Vector {
         Beside { numbers, sum: self.bytes.iter().map(|byte| i32::from(*byte)).sum() }
     }
 
-    /// How alike a stored direction is: 1 the same, 0 nothing in common. Nothing if it is not one of ours.
+    /// The likeness of a stored direction: 1 the same, 0 nothing in common. Nothing if it is not one of ours.
     pub fn likeness(&self, blob: &[u8]) -> Option<f32> {
         let (length, bytes) = blob.split_first_chunk::<4>()?;
         let length = f32::from_le_bytes(*length) * self.length;
@@ -58,7 +58,7 @@ impl Vector {
 /// A direction to compare outlines with.
 #[derive(Debug)]
 pub struct Beside {
-    /// Its numbers, each four times so many beside the bytes of an outline that stand for them.
+    /// Its numbers, in the order of the bytes of an outline that stand for them.
     numbers: Vec<[[i16; LANES]; 4]>,
     /// All of them together.
     sum: i32,
@@ -66,11 +66,11 @@ pub struct Beside {
 
 /// As many bytes of an outline are looked at together.
 const LANES: usize = 16;
-/// So many times the products of a byte's four steps, at their largest, fit into two bytes.
+/// Sums of that many products of a byte's four steps, at their largest, fit into two bytes.
 const FIT: usize = 20;
 
 impl Beside {
-    /// How near a stored outline seems, in units of its own: more is nearer.
+    /// The nearness of a stored outline, in units of its own: more is nearer.
     pub fn nearness(&self, outline: &[u8]) -> i32 {
         // 0 to 3 stand for -3, -1, 1 and 3.
         2 * Steps { numbers: &self.numbers, outline }.dispatch() - 3 * self.sum

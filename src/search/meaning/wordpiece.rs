@@ -27,7 +27,7 @@ impl WordPiece {
         Some(Self { pieces, unknown, begin, end })
     }
 
-    /// The ids of a text's pieces between the two marks, at most so many in all.
+    /// The ids of a text's pieces between the two marks, at most `most` in all.
     pub fn encode(&self, text: &str, most: usize) -> Vec<i32> {
         let mut ids = vec![self.begin];
         let mut folded = String::new();

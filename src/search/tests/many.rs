@@ -3,7 +3,7 @@
 use super::*;
 use crate::store::index::count_waiting;
 
-/// So many rows, each made of its number.
+/// A memory of `rows` rows, each made of its number.
 fn many(rows: i64, text_of: impl Fn(i64) -> String) -> Memory {
     let mut memory = Memory::new();
     memory.database.execute_batch("BEGIN").unwrap();

@@ -15,7 +15,11 @@ fn read_with(memory: &mut Memory, direction: impl Fn(i64) -> [f32; 3]) -> usize 
 }
 
 fn meaning(direction: [f32; 3]) -> Alike {
-    Alike::To(Meaning { model: "by hand", vector: Vector::new(&direction) })
+    Alike::To(Meaning {
+        model: "by hand",
+        scale: crate::search::meaning::Scale::default(),
+        vector: Vector::new(&direction),
+    })
 }
 
 #[test]
@@ -32,7 +36,7 @@ fn what_means_the_same_is_found_without_a_shared_word() {
     let found = memory.ask(&asked);
     assert_eq!(found.hits[0].id, walrus);
     let parts = found.hits[0].parts.clone().unwrap();
-    assert!(parts.meaning > 0.99 && parts.lexical == 0.0, "{parts:?}");
+    assert!(parts.meaning > 0.99 && parts.words == 0.0, "{parts:?}");
     // A word that was asked and is there beats a meaning that is only near.
     asked = request(&[("q", "ledger")]);
     asked.alike = meaning([0.5, 0.2, 0.45]);
@@ -46,7 +50,11 @@ fn what_means_the_same_is_found_without_a_shared_word() {
     assert!(memory.ask(&asked).hits.is_empty());
     // Vectors of another model are not compared.
     asked = request(&[("q", "dinner for seals")]);
-    asked.alike = Alike::To(Meaning { model: "another", vector: Vector::new(&[1.0, 0.1, 0.0]) });
+    asked.alike = Alike::To(Meaning {
+        model: "another",
+        scale: crate::search::meaning::Scale::default(),
+        vector: Vector::new(&[1.0, 0.1, 0.0]),
+    });
     assert!(memory.ask(&asked).hits.is_empty());
 }
 
@@ -83,4 +91,17 @@ fn a_changed_row_is_read_again_and_a_deleted_one_is_not_found_by_meaning() {
     begin_rebuild(&mut memory.database).unwrap();
     memory.catch_up();
     assert_eq!(read_with(&mut memory, direction), 0, "a rebuilt index needs no new directions");
+}
+
+#[test]
+fn what_is_not_there_is_not_found_by_a_model_either() {
+    let mut memory = Memory::new();
+    memory.observe("Feed the walrus", "It eats fish");
+    memory.observe("Close the ledger", "Books are balanced");
+    read_with(&mut memory, |id| if id == 1 { [1.0, 0.0, 0.0] } else { [0.0, 0.0, 1.0] });
+    let mut asked = request(&[("q", "teapot")]);
+    asked.alike = meaning([0.2, 1.0, 0.15]);
+    assert!(memory.ask(&asked).hits.is_empty(), "a little alike is not a hit");
+    asked.alike = meaning([1.0, 0.2, 0.0]);
+    assert_eq!(memory.ask(&asked).hits.len(), 1);
 }

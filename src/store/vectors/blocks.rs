@@ -1,4 +1,4 @@
-//! How vectors and their outlines are stored and read: those of neighbours share a row.
+//! Storage of vectors and their outlines: those of neighbours share a row.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -17,7 +17,7 @@ impl KnownModel {
         Self { number, dimension: usize::try_from(dimension).unwrap_or_default() }
     }
 
-    /// How many bytes a vector of it has.
+    /// The bytes of a vector.
     pub(super) fn width(self) -> usize {
         4 + self.dimension
     }
@@ -30,13 +30,20 @@ pub fn model(database: &Connection, name: &str) -> Result<Option<KnownModel>, St
     Ok(database.prepare_cached(sql)?.query_row([name], read).optional()?)
 }
 
-/// A table whose rows are blocks of what neighbours have (migrations/0006_outlines.sql).
+/// The model that read last.
+pub fn newest_model(database: &Connection) -> Result<Option<KnownModel>, StoreError> {
+    let sql = "SELECT no, dimension FROM search_models ORDER BY no DESC LIMIT 1";
+    let read = |row: &Row<'_>| Ok(KnownModel::new(row.get(0)?, row.get(1)?));
+    Ok(database.prepare_cached(sql)?.query_row([], read).optional()?)
+}
+
+/// A table whose rows are blocks of what neighbours have (migrations/0001_schema.sql).
 #[derive(Clone, Copy)]
 struct Shelf {
     table: &'static str,
-    /// So many bits of a place tell apart those of a block.
+    /// The bits by which the places of a block differ.
     bits: u32,
-    /// How many bytes a place has there.
+    /// The bytes of a place.
     width: fn(KnownModel) -> usize,
 }
 
@@ -44,7 +51,7 @@ const VECTORS: Shelf = Shelf { table: "search_vectors", bits: 3, width: KnownMod
 const OUTLINES: Shelf =
     Shelf { table: "search_outlines", bits: 9, width: |model| model.dimension.div_ceil(4) };
 
-/// The bytes before an entry, which tell whose it is.
+/// The bytes before an entry, which name its place.
 const KEY: usize = 2;
 
 impl Shelf {
@@ -61,7 +68,7 @@ impl Shelf {
         Place(block << self.bits | i64::from(u16::from_le_bytes(key)))
     }
 
-    /// How many bytes an entry has, its key included.
+    /// The bytes of an entry, its key included.
     fn step(self, model: KnownModel) -> usize {
         KEY + (self.width)(model)
     }
@@ -145,7 +152,7 @@ impl Shelf {
     }
 }
 
-/// What neighbours have, in the order of their places.
+/// The entries of neighbours, in the order of their places.
 struct Block {
     shelf: Shelf,
     number: i64,
@@ -154,7 +161,7 @@ struct Block {
 }
 
 impl Block {
-    /// Where in it the entry of a place is, or else where it belongs.
+    /// The bytes of the entry of a place, or else the place to put it.
     fn find(&self, place: Place) -> Result<std::ops::Range<usize>, usize> {
         let step = self.shelf.step(self.model);
         let places = self.entries.chunks_exact(step).map(|entry| self.shelf.place(self.number, entry));
@@ -209,7 +216,7 @@ pub fn for_those(
     Ok(())
 }
 
-/// Whether a place has a vector, of whatever model.
+/// True if a place has a vector, of any model.
 pub fn is_at(database: &Connection, place: Place) -> Result<bool, StoreError> {
     Ok(VECTORS.read(database, VECTORS.block(place))?.is_some_and(|block| block.find(place).is_ok()))
 }
@@ -220,8 +227,7 @@ pub fn remove(transaction: &Connection, place: Place) -> Result<(), StoreError> 
     OUTLINES.remove(transaction, place)
 }
 
-/// Puts vectors at their places, instead of those that may be there. Those of other models beside them go: they are of no use any
-/// more.
+/// Puts vectors at their places, instead of those that may be there. Those of other models in the same blocks go: nobody needs them.
 pub(super) fn put(
     transaction: &Connection,
     model: KnownModel,
@@ -291,7 +297,7 @@ pub fn for_each_outline(
     OUTLINES.each(database, model, range, Order::OldestFirst, usize::MAX, look)
 }
 
-/// The outline of a vector (migrations/0006_outlines.sql).
+/// The outline of a vector (migrations/0001_schema.sql).
 pub fn outline(vector: &[u8]) -> Vec<u8> {
     let numbers = vector.get(4..).unwrap_or_default();
     let total: u64 = numbers.iter().map(|number| u64::from(number.cast_signed().unsigned_abs())).sum();
@@ -394,7 +400,11 @@ mod tests {
         assert_eq!(rows("search_vectors"), 3, "no empty row is left");
         let two = model(&database, "two").unwrap().unwrap();
         put(&database, two, vec![(place(2), &[0, 0, 0, 0, 2, 7, 7])]).unwrap();
-        assert_eq!(ids(observations, Order::OldestFirst, 10), [127], "beside another model one is of no use");
+        assert_eq!(
+            ids(observations, Order::OldestFirst, 10),
+            [127],
+            "in a block of another model one is of no use"
+        );
         assert_eq!(all(&database, two, observations, Order::OldestFirst, 10).len(), 1);
     }
 }

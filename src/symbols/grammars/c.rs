@@ -46,7 +46,7 @@ fn function<'tree>(node: Node<'tree>, source: &str, scope: &Scope) -> Meaning<'t
     }
 }
 
-/// A prototype, or a variable or a field whose type is defined on the spot, or nothing of interest.
+/// Handles a prototype, or a variable or field with an inline type definition.
 fn declaration<'tree>(node: Node<'tree>, source: &str, scope: &Scope) -> Meaning<'tree> {
     if let Some(name) = node.child_by_field_name("declarator").and_then(function_name) {
         return function_symbol(name, source, scope, node.end_byte(), true);
@@ -63,17 +63,19 @@ fn function_symbol<'tree>(
     is_prototype: bool,
 ) -> Meaning<'tree> {
     let name = without_arguments(text(name, source));
-    // What a macro with an unbalanced brace makes of the statements behind it.
+    // Artefacts of a macro with an unbalanced brace.
     if matches!(name.as_str(), "if" | "for" | "while" | "switch" | "return" | "sizeof") {
         return Meaning::Nothing;
     }
     let kind = if name.contains("::") { SymbolKind::Method } else { SymbolKind::Function };
-    // In a class a prototype is the class's interface; the definition elsewhere does not replace it.
+    // In a class a prototype is part of the interface; the definition elsewhere does not replace
+    // it.
     let is_prototype = is_prototype && !scope.is_type;
     Meaning::Symbol(Item { kind, name, joint: "::", header_end, members: None, is_prototype })
 }
 
-/// The name in a declarator, if what it declares is a function and not a variable or a pointer to one.
+/// Returns the name in a declarator, if it declares a function and not a variable or a function
+/// pointer.
 fn function_name(declarator: Node<'_>) -> Option<Node<'_>> {
     let mut node = declarator;
     let mut is_function = false;
@@ -126,7 +128,7 @@ fn without_arguments(name: &str) -> String {
 }
 
 fn specifier<'tree>(kind: SymbolKind, node: Node<'tree>, source: &str) -> Meaning<'tree> {
-    // Without a body it only mentions a type.
+    // Without a body it only refers to a type.
     if node.child_by_field_name("body").is_none() {
         return Meaning::Nothing;
     }
@@ -136,7 +138,7 @@ fn specifier<'tree>(kind: SymbolKind, node: Node<'tree>, source: &str) -> Meanin
     }
 }
 
-/// `typedef`: of a type with a name of its own that name counts, else the new one.
+/// Handles `typedef`: a type with its own name keeps that name, otherwise the new one counts.
 fn type_definition<'tree>(node: Node<'tree>, source: &str) -> Meaning<'tree> {
     let Some(definition) = node.child_by_field_name("type") else { return Meaning::Nothing };
     let body = definition.child_by_field_name("body");

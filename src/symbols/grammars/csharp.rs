@@ -1,4 +1,4 @@
-//! C#: `Outer.Inner.Method`. The namespace is left out, the file's place says it.
+//! C#: `Outer.Inner.Method`. The namespace is omitted because the file path implies it.
 
 use tree_sitter::Node;
 
@@ -15,7 +15,7 @@ pub(super) fn meaning<'tree>(node: Node<'tree>, source: &str) -> Meaning<'tree> 
         "enum_declaration" => SymbolKind::Enum,
         "delegate_declaration" => SymbolKind::Type,
         "method_declaration" | "constructor_declaration" => SymbolKind::Method,
-        // Seen only outside of functions: a program without a class around it.
+        // Only occurs outside of functions: a program without a class around it.
         "local_function_statement" => SymbolKind::Function,
         "destructor_declaration" => return member(node, source, |name| format!("~{name}")),
         "property_declaration" if is_computed(node) => return member(node, source, |name| name.to_owned()),
@@ -43,7 +43,7 @@ pub(super) fn meaning<'tree>(node: Node<'tree>, source: &str) -> Meaning<'tree> 
     named(kind, node, source, ".")
 }
 
-/// A member that has no name, or whose name is not all of it.
+/// Handles a member without a name, or with a name that is incomplete.
 fn member<'tree>(node: Node<'tree>, source: &str, rename: impl Fn(&str) -> String) -> Meaning<'tree> {
     let written = node.child_by_field_name("name").map_or("", |name| text(name, source));
     let body = ["body", "value", "accessors"].into_iter().find_map(|field| node.child_by_field_name(field));
@@ -57,7 +57,7 @@ fn member<'tree>(node: Node<'tree>, source: &str, rename: impl Fn(&str) -> Strin
     })
 }
 
-/// Whether a property does something, and is not just a field with `get` and `set`.
+/// True if a property has code, and is not just a field with `get` and `set`.
 fn is_computed(node: Node<'_>) -> bool {
     if let Some(value) = node.child_by_field_name("value") {
         return value.kind() == "arrow_expression_clause";

@@ -1,4 +1,4 @@
-//! Go: `Type.Method`, whether the receiver is a pointer or not.
+//! Go: `Type.Method`, for pointer and value receivers alike.
 
 use tree_sitter::Node;
 

@@ -1,4 +1,4 @@
-//! Java: `Outer.Inner.method`. The package is left out, the file's place says it.
+//! Java: `Outer.Inner.method`. The package is omitted because the file path implies it.
 
 use tree_sitter::Node;
 

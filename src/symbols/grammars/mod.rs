@@ -1,7 +1,7 @@
-//! What the nodes of each language's syntax tree mean for an outline.
+//! The meaning of each language's syntax nodes for an outline.
 //!
-//! One file a language, or a family of them: a function from a node to its [`Meaning`]. They know nothing of hashes,
-//! signatures or changes.
+//! One file per language or language family: a function from a node to its [`Meaning`]. Independent
+//! of hashes, signatures and changes.
 
 mod c;
 mod csharp;
@@ -16,50 +16,53 @@ use tree_sitter::Node;
 
 use super::{Language, SymbolKind};
 
-/// What a node is to an outline.
+/// The role of a node in an outline.
 pub(super) enum Meaning<'tree> {
-    /// No symbol, and none in it that counts: what is declared inside a function is the function's own affair.
+    /// Not a symbol, and without relevant symbols in it: declarations inside a function are part of
+    /// the function.
     Nothing,
-    /// Transparent: its children count as if they stood in its place.
+    /// Transparent: its children count as if they were in its place.
     Through(Node<'tree>),
-    /// Transparent, and a symbol among its children begins and ends where it does: `export`, `template <…>`.
+    /// Transparent, and a symbol among its children takes over its extent: `export`, `template
+    /// <…>`.
     Wrapper,
-    /// Not a symbol, but what is in it is named after it.
+    /// Not a symbol, but a scope for the names in it.
     Scope(Scope, Node<'tree>),
     /// A symbol.
     Symbol(Item<'tree>),
 }
 
-/// A symbol as its language sees it.
+/// A symbol in the terms of its language.
 pub(super) struct Item<'tree> {
-    /// A function in a type becomes a method by that alone.
+    /// Its kind; a function in a type becomes a method.
     pub kind: SymbolKind,
-    /// Its own name; with the type in front where the language has it there (`Type::method` outside the class).
+    /// Its own name; with the type in front if the language writes it there (`Type::method` outside
+    /// the class).
     pub name: String,
-    /// What stands between the name of the scope and its own.
+    /// The separator between the scope's name and its own.
     pub joint: &'static str,
-    /// Where its signature ends, as an offset.
+    /// Offset of the end of its signature.
     pub header_end: usize,
-    /// What holds the members, if it has any.
+    /// The node with the members, if it has any.
     pub members: Option<Node<'tree>>,
-    /// Whether this only announces what is defined elsewhere.
+    /// True if this only declares a symbol that is defined elsewhere.
     pub is_prototype: bool,
 }
 
-/// Where a node stands.
+/// The scope of a node.
 #[derive(Clone, Default)]
 pub(super) struct Scope {
     /// The names around it, joined.
     pub path: String,
-    /// What joins this scope's name to the one around it.
+    /// The separator between this scope's name and the one around it.
     pub joint: &'static str,
-    /// A type: its functions are methods.
+    /// True for a type: its functions are methods.
     pub is_type: bool,
-    /// Its methods belong to the class and not to its instances (Ruby).
+    /// True if its methods belong to the class and not to its instances (Ruby).
     pub is_singleton: bool,
 }
 
-/// What `node` means in that language.
+/// Returns the meaning of `node` in that language.
 pub(super) fn meaning<'tree>(
     language: Language,
     node: Node<'tree>,
@@ -78,12 +81,12 @@ pub(super) fn meaning<'tree>(
     }
 }
 
-/// Whether the node belongs to the one after it: an attribute or a decorator that is its sibling.
+/// True if the node belongs to the one after it: an attribute or a decorator that is its sibling.
 pub(super) fn is_attribute(node: Node<'_>) -> bool {
     matches!(node.kind(), "attribute_item" | "decorator" | "attribute_declaration")
 }
 
-/// Where what a reader would call the declaration begins: behind attributes, annotations and decorators.
+/// Returns the start of the declaration proper, behind attributes, annotations and decorators.
 pub(super) fn declaration_start(node: Node<'_>) -> usize {
     let mut cursor = node.walk();
     for child in node.children(&mut cursor) {
@@ -109,7 +112,7 @@ fn field_text(node: Node<'_>, field: &str, source: &str) -> Option<String> {
     node.child_by_field_name(field).map(|name| text(name, source).to_owned())
 }
 
-/// A symbol in a language where a name is a field called `name` and a body is a field called `body`.
+/// Builds a symbol in a language whose grammar has a field `name` and a field `body`.
 fn named<'tree>(kind: SymbolKind, node: Node<'tree>, source: &str, joint: &'static str) -> Meaning<'tree> {
     let Some(name) = field_text(node, "name", source) else { return Meaning::Nothing };
     let body = node.child_by_field_name("body");

@@ -1,4 +1,4 @@
-//! Ruby: `Module::Class`, `Class#method`, and `Class.method` for what belongs to the class itself.
+//! Ruby: `Module::Class`, `Class#method`, and `Class.method` for methods of the class itself.
 
 use tree_sitter::Node;
 
@@ -18,7 +18,7 @@ pub(super) fn meaning<'tree>(node: Node<'tree>, source: &str, scope: &Scope) -> 
         "method" if scope.is_singleton => method(node, source, "."),
         "method" => method(node, source, "#"),
         "singleton_method" => method(node, source, "."),
-        // `private def …` and its like.
+        // `private def …` and similar.
         "call" => match node.child_by_field_name("arguments") {
             Some(arguments) if node.child_by_field_name("receiver").is_none() => Meaning::Through(arguments),
             _ => Meaning::Nothing,

@@ -44,7 +44,7 @@ fn implementation<'tree>(node: Node<'tree>, source: &str) -> Meaning<'tree> {
     Meaning::Scope(Scope { path, joint: "::", is_type: true, ..Scope::default() }, body)
 }
 
-/// The type without its parameters.
+/// Returns the type without its parameters.
 fn type_name<'source>(node: Node<'_>, source: &'source str) -> &'source str {
     let inner = if node.kind() == "generic_type" { node.child_by_field_name("type") } else { None };
     text(inner.unwrap_or(node), source)

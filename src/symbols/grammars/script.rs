@@ -1,7 +1,7 @@
 //! JavaScript and TypeScript: `Class.method`, `object.method`, `Namespace.function`.
 //!
-//! A function that is given to a name where it is written (`const f = () => …`, `exports.f = …`, a field) is a symbol:
-//! that is how functions are written here.
+//! A function that is assigned to a name in its definition (`const f = () => …`, `exports.f = …`, a
+//! field) is a symbol, because that is a common style here.
 
 use tree_sitter::Node;
 
@@ -39,7 +39,7 @@ pub(super) fn meaning<'tree>(node: Node<'tree>, source: &str) -> Meaning<'tree> 
     }
 }
 
-/// `export`, of something that has a name, or of a function, a class or an object that is only the default.
+/// Handles `export` of a named item, or of an anonymous function, class or object as the default.
 fn export<'tree>(node: Node<'tree>) -> Meaning<'tree> {
     let Some(value) = node.child_by_field_name("value") else { return Meaning::Wrapper };
     match value_meaning("default".to_owned(), value) {
@@ -58,7 +58,7 @@ fn namespace<'tree>(node: Node<'tree>, source: &str) -> Meaning<'tree> {
     }
 }
 
-/// The members of an interface and the values of an enum are what it is, not symbols of their own.
+/// Handles interfaces and enums, whose members are not symbols of their own.
 fn with_plain_members<'tree>(kind: SymbolKind, node: Node<'tree>, source: &str) -> Meaning<'tree> {
     match named(kind, node, source, ".") {
         Meaning::Symbol(item) => Meaning::Symbol(Item { members: None, ..item }),
@@ -73,7 +73,7 @@ fn method<'tree>(node: Node<'tree>, source: &str) -> Meaning<'tree> {
     }
 }
 
-/// A variable that holds a function or an object; or a component in the wrapping that its framework wants:
+/// Handles a variable with a function or an object; or a component in a wrapper of its framework:
 /// `const Row = memo(function …)`.
 fn variable<'tree>(node: Node<'tree>, source: &str) -> Meaning<'tree> {
     let (Some(name), Some(value)) = (node.child_by_field_name("name"), node.child_by_field_name("value"))
@@ -96,7 +96,7 @@ fn variable<'tree>(node: Node<'tree>, source: &str) -> Meaning<'tree> {
     }
 }
 
-/// A value that is given to a name.
+/// Handles a value that is assigned to a name.
 fn bound<'tree>(name: Option<Node<'tree>>, value: Option<Node<'tree>>, source: &str) -> Meaning<'tree> {
     let (Some(name), Some(value)) = (name, value) else { return Meaning::Nothing };
     value_meaning(public_name(text(name, source)), value)
@@ -127,7 +127,7 @@ fn value_meaning<'tree>(name: String, value: Node<'tree>) -> Meaning<'tree> {
     Meaning::Symbol(Item { kind, name, joint: ".", header_end, members, is_prototype: false })
 }
 
-/// The value without parentheses and what is claimed of its type.
+/// Returns the value without parentheses and type assertions.
 fn unwrapped(mut value: Node<'_>) -> Node<'_> {
     while matches!(value.kind(), "parenthesized_expression" | "as_expression" | "satisfies_expression") {
         match value.named_child(0) {

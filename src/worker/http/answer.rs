@@ -1,4 +1,4 @@
-//! One shape for every error, and for every body.
+//! The common format of errors and bodies.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::store::StoreError;
 
-/// An error as the client sees it: `{"error": {"code", "message"}}`.
+/// An error in the response format: `{"error": {"code", "message"}}`.
 #[derive(Debug)]
 pub struct ApiError {
     status: StatusCode,
@@ -26,32 +26,36 @@ impl ApiError {
         Self { status, code, message: message.into() }
     }
 
-    /// What was sent makes no sense.
+    /// The request is invalid.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
     }
 
-    /// There is no such thing.
+    /// The resource does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
-    /// Not for you.
+    /// The client may not use this socket.
     pub fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
-    /// There is such a thing, but not this way.
+    /// The route exists, but not for this method.
     pub fn wrong_method() -> Self {
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this route takes another method")
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            "this route does not support this method",
+        )
     }
 
-    /// It took too long.
+    /// The request took too long.
     pub fn timeout() -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the request took too long")
     }
 
-    /// It is too much.
+    /// The body is too large.
     pub fn too_large() -> Self {
         let message = format!("the body is larger than {MOST_BODY_BYTES} bytes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
@@ -78,11 +82,11 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// The largest body that is taken.
+/// Maximum size of a request body.
 pub const MOST_BODY_BYTES: usize = 8 << 20;
 
-/// A body that is not here after this will not come.
-const BODY_PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum time to receive a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A body that must be a JSON value.
 pub struct JsonBody(pub Value);
@@ -91,11 +95,11 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        // Not a byte of it is read if its size is known to be too large.
+        // Reject a body with a known excessive size before reading any of it.
         if request.body().size_hint().lower() > MOST_BODY_BYTES as u64 {
             return Err(ApiError::too_large());
         }
-        let reading = tokio::time::timeout(BODY_PATIENCE, Bytes::from_request(request, state));
+        let reading = tokio::time::timeout(BODY_TIMEOUT, Bytes::from_request(request, state));
         let bytes = reading.await.map_err(|_| ApiError::timeout())?.map_err(|rejection| {
             match rejection.status() {
                 StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(),
@@ -107,7 +111,7 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
     }
 }
 
-/// A part of the path.
+/// A path parameter.
 pub struct Named(pub String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Named {
@@ -119,7 +123,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     }
 }
 
-/// The query string as some structure.
+/// The query string, parsed into a structure.
 pub struct Parameters<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> {

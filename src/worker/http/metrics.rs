@@ -1,4 +1,4 @@
-//! The same figures for Prometheus.
+//! The health figures in Prometheus format.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::store::memory;
 use crate::worker::clock;
 use crate::worker::state::Shared;
 
-/// Prometheus' text format. A degraded worker still says that it is up.
+/// Renders Prometheus' text format. A degraded worker still reports that it is up.
 pub async fn metrics(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
     let mut text = String::new();
     let running = shared.running().ok();
-    gauge(&mut text, "up", "Whether the worker is well.", f64::from(u8::from(running.is_some())));
+    gauge(&mut text, "up", "1 if the worker is healthy.", f64::from(u8::from(running.is_some())));
     gauge(
         &mut text,
         "uptime_seconds",
-        "Seconds since the worker began.",
+        "Seconds since the worker started.",
         shared.started.elapsed().as_secs_f64(),
     );
     if let Some(bytes) = memory_bytes() {
@@ -28,7 +28,7 @@ pub async fn metrics(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
     }
     if let Some(running) = running {
         if let Ok(stats) = running.queue_stats().await {
-            head(&mut text, "queue_rows", "Rows of the queue by state.", "gauge");
+            head(&mut text, "queue_rows", "Queue rows by state.", "gauge");
             let states = [
                 ("raw", stats.raw),
                 ("processing", stats.processing),

@@ -1,8 +1,10 @@
-//! The HTTP API on the Unix socket: who may speak, for how long, and how errors look. The routes are in [`routes`].
+//! The HTTP API on the Unix socket: access, limits and error handling. The routes are in
+//! [`routes`].
 
 mod answer;
 mod context;
 mod curate;
+mod lingering;
 mod metrics;
 mod noted;
 mod recall;
@@ -27,17 +29,19 @@ use tower::ServiceExt;
 
 use super::state::Shared;
 use answer::ApiError;
+use lingering::Lingering;
 
-/// A client that says nothing, or a byte a second, is let go after this.
-const HEADER_PATIENCE: Duration = Duration::from_secs(5);
-/// The longest that a request may take, its body included.
-const REQUEST_PATIENCE: Duration = Duration::from_secs(60);
-/// More connections than this wait in the backlog.
+/// Maximum time to receive the request headers, against clients that send nothing or one byte a
+/// second.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum time for a request, including its body.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum concurrent connections; further ones wait in the backlog.
 const MOST_CONNECTIONS: usize = 256;
-/// For a moment after the last accept: a client may just have connected, and its request be on its way.
+/// Grace time after the last accept: a client may just have connected, with its request on the way.
 const LAST_REQUESTS: Duration = Duration::from_millis(50);
 
-/// Serves the latest of `listeners` until the worker stops; then finishes what was accepted.
+/// Serves the latest of `listeners` until the worker stops; then finishes the accepted requests.
 pub async fn serve(mut listeners: UnboundedReceiver<std::os::unix::net::UnixListener>, shared: Arc<Shared>) {
     let mut stop = shared.stopping.subscribe();
     let router = routes::router(shared);
@@ -56,13 +60,13 @@ pub async fn serve(mut listeners: UnboundedReceiver<std::os::unix::net::UnixList
                 Ok((stream, place)) => {
                     let connection = graceful.watch(connection(stream, router.clone()));
                     tokio::spawn(async move {
-                        // A client that goes away is its own business.
+                        // Errors of a disconnecting client do not concern us.
                         let _ = connection.await;
                         drop(place);
                     });
                 }
                 Err(error) => {
-                    // Most likely too many open files: they will be fewer in a moment.
+                    // Most likely too many open files, which passes.
                     tracing::warn!(%error, "cannot accept a connection: {error}");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
@@ -79,7 +83,7 @@ fn asynchronous(listener: std::os::unix::net::UnixListener) -> std::io::Result<U
     UnixListener::from_std(listener)
 }
 
-/// The next connection, when there is a place for one.
+/// Accepts the next connection when there is a free slot.
 async fn accept(
     listener: Option<&UnixListener>,
     places: &Arc<Semaphore>,
@@ -91,7 +95,7 @@ async fn accept(
     Ok((stream, place))
 }
 
-type Connection = http1::Connection<TokioIo<UnixStream>, hyper_util::service::TowerToHyperService<Service>>;
+type Connection = http1::Connection<TokioIo<Lingering>, hyper_util::service::TowerToHyperService<Service>>;
 type Service = tower::util::BoxCloneSyncService<
     hyper::Request<hyper::body::Incoming>,
     axum::response::Response,
@@ -107,17 +111,17 @@ fn connection(stream: UnixStream, router: Router) -> Connection {
     let service = hyper_util::service::TowerToHyperService::new(Service::new(service));
     http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_PATIENCE)
+        .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(64 * 1024)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(Lingering::new(stream)), service)
 }
 
-/// Whatever the file's mode says, only its owner is answered.
+/// Serves only the socket's owner, whatever the mode of the file.
 async fn answer(router: Router, request: Request, is_ours: bool) -> axum::response::Response {
     if !is_ours {
         return ApiError::forbidden("this socket belongs to another user").into_response();
     }
-    match tokio::time::timeout(REQUEST_PATIENCE, router.oneshot(request)).await {
+    match tokio::time::timeout(REQUEST_TIMEOUT, router.oneshot(request)).await {
         Ok(Ok(response)) => response,
         Ok(Err(never)) => match never {},
         Err(_) => ApiError::timeout().into_response(),

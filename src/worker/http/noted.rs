@@ -1,5 +1,5 @@
-//! Requests in the event log: those that change something, and those that the service could not serve. Questions are counted
-//! by nobody: a log row for each would cost more than the answer.
+//! Logs requests that change data and requests that failed. Queries are not logged: a row for each
+//! would cost more than the response.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,16 +14,16 @@ use crate::store::log::{LogEntry, log};
 use crate::worker::clock;
 use crate::worker::state::Shared;
 
-/// Not even these: hooks send one with every event, and a question may come in a body.
-const UNNOTED: [&str; 2] = ["/api/nudge", "/api/search"];
+/// Never logged: hooks send a nudge with every event, and a search may be a POST.
+const NEVER_LOGGED: [&str; 2] = ["/api/nudge", "/api/search"];
 
-/// Serves the request, and notes it if it is worth a row. The client does not wait for that.
+/// Serves the request, and logs it if it qualifies. The client does not wait for the log.
 pub async fn note(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let began = Instant::now();
     let response = next.run(request).await;
-    let changes = method != Method::GET && !UNNOTED.contains(&path.as_str());
+    let changes = method != Method::GET && !NEVER_LOGGED.contains(&path.as_str());
     if (changes || response.status().is_server_error())
         && let Ok(running) = shared.running()
     {

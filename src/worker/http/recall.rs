@@ -1,4 +1,4 @@
-//! Recall in three steps: search, the time around a hit, the memories in full.
+//! Recall in three steps: search, the timeline around a hit, full memories.
 
 use std::sync::Arc;
 
@@ -9,41 +9,45 @@ use serde_json::{Value, json};
 
 use super::answer::{ApiError, JsonBody, Parameters};
 use super::routes::running;
+use crate::project::Project;
 use crate::search::parameters::Parameters as Named;
 use crate::search::{self, Request, answer};
-use crate::store::search as index;
+use crate::store::{projects, search as index};
 use crate::worker::clock;
-use crate::worker::state::Shared;
+use crate::worker::state::{Running, Shared};
 
 /// `GET /api/search?q=…`
 pub async fn search(
     State(shared): State<Arc<Shared>>,
     Parameters(parameters): Parameters<Named>,
 ) -> Result<Json<Value>, ApiError> {
-    find(&shared, &parameters).await
+    find(&shared, parameters).await
 }
 
-/// The same with the parameters in the body: a question may be longer than a URL.
+/// Search with the parameters in the body, because a query may be longer than a URL.
 pub async fn search_posted(
     State(shared): State<Arc<Shared>>,
     JsonBody(body): JsonBody,
 ) -> Result<Json<Value>, ApiError> {
     let Value::Object(fields) = body else {
-        return Err(ApiError::bad_request("the body is an object of parameters"));
+        return Err(ApiError::bad_request("the body must be a JSON object of parameters"));
     };
     let word = |value: Value| match value {
         Value::String(text) => text,
         Value::Null => String::new(),
         other => other.to_string(),
     };
-    find(&shared, &fields.into_iter().map(|(name, value)| (name, word(value))).collect()).await
+    find(&shared, fields.into_iter().map(|(name, value)| (name, word(value))).collect()).await
 }
 
-async fn find(shared: &Arc<Shared>, parameters: &Named) -> Result<Json<Value>, ApiError> {
+async fn find(shared: &Arc<Shared>, mut parameters: Named) -> Result<Json<Value>, ApiError> {
     let running = running(shared)?;
+    if let Some(path) = parameters.remove("project_path").filter(|path| !path.is_empty()) {
+        parameters.insert("project".into(), name_of(&running, path).await?);
+    }
     let began = std::time::Instant::now();
     let now = clock::now();
-    let mut request = Request::from_parameters(parameters, now).map_err(ApiError::bad_request)?;
+    let mut request = Request::from_parameters(&parameters, now).map_err(ApiError::bad_request)?;
     let settings = running.config.search.clone();
     running.index_what_waits().await;
     if shared.mind.is_there() && request.has_meaning() {
@@ -72,7 +76,7 @@ fn usual_reach() -> u32 {
     5
 }
 
-/// Farther than this nobody looks at once.
+/// Maximum entries on each side of the anchor.
 const MOST_MOMENTS: u32 = 200;
 
 /// `GET /api/timeline?anchor=…`
@@ -81,7 +85,7 @@ pub async fn timeline(
     Parameters(around): Parameters<Around>,
 ) -> Result<Json<Value>, ApiError> {
     let anchor = answer::referred(&around.anchor)
-        .ok_or_else(|| ApiError::bad_request("anchor is an id from a search: 12, S12 or P12"))?;
+        .ok_or_else(|| ApiError::bad_request("anchor must be an id from a search: 12, S12 or P12"))?;
     let (before, after) = (around.before.min(MOST_MOMENTS), around.after.min(MOST_MOMENTS));
     let moments = running(&shared)?
         .database
@@ -98,39 +102,67 @@ pub struct Wanted {
     ids: String,
 }
 
-/// `GET /api/memories?ids=12,S3,P4`: memories of any kind in full.
+/// `GET /api/memories?ids=12,S3,P4`: full memories of any kind.
 pub async fn memories(
     State(shared): State<Arc<Shared>>,
     Parameters(wanted): Parameters<Wanted>,
 ) -> Result<Json<Value>, ApiError> {
     let ids: Option<Vec<_>> = wanted.ids.split(',').map(answer::referred).collect();
-    let ids = ids.ok_or_else(|| ApiError::bad_request("ids is a list of ids from a search: ids=12,S3,P4"))?;
+    let ids =
+        ids.ok_or_else(|| ApiError::bad_request("ids must be a list of ids from a search: ids=12,S3,P4"))?;
     let running = running(&shared)?;
     Ok(Json(running.database.read(move |database| answer::memories(database, &ids, clock::now())).await?))
 }
 
 #[derive(Deserialize)]
 pub struct Recent {
-    project: String,
+    project: Option<String>,
+    project_path: Option<String>,
     limit: Option<u32>,
     #[serde(default)]
     offset: u32,
 }
 
-/// `GET /api/recent?project=…`: the latest sessions and what they left open.
+/// `GET /api/recent?project=…`: the latest sessions and their open points.
 pub async fn recent(
     State(shared): State<Arc<Shared>>,
     Parameters(recent): Parameters<Recent>,
 ) -> Result<Json<Value>, ApiError> {
     let limit = recent.limit.unwrap_or(5).clamp(1, 50);
     let running = running(&shared)?;
-    let told = running
+    let project = match (recent.project, recent.project_path) {
+        (Some(project), _) => project,
+        (None, Some(path)) => name_of(&running, path).await?,
+        (None, None) => return Err(ApiError::bad_request("project or project_path is required")),
+    };
+    let sessions = running
         .database
-        .read(move |database| answer::recent(database, &recent.project, limit, recent.offset, clock::now()));
-    Ok(Json(told.await?))
+        .read(move |database| answer::recent(database, &project, limit, recent.offset, clock::now()));
+    Ok(Json(sessions.await?))
 }
 
-/// `GET /api/projects`: what something is remembered of.
-pub async fn projects(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, ApiError> {
+/// Returns the name of the project that a directory belongs to.
+pub async fn name_of(running: &Running, path: String) -> Result<String, ApiError> {
+    let capture = running.config.capture.clone();
+    let naming = move |database: &_| projects::name_of(database, &Project::of(path.as_ref(), &capture));
+    Ok(running.database.read(naming).await?)
+}
+
+#[derive(Deserialize)]
+pub struct Located {
+    path: String,
+}
+
+/// `GET /api/project?path=…`: the project that a directory belongs to.
+pub async fn project(
+    State(shared): State<Arc<Shared>>,
+    Parameters(located): Parameters<Located>,
+) -> Result<Json<Value>, ApiError> {
+    let running = running(&shared)?;
+    Ok(Json(json!({"name": name_of(&running, located.path).await?})))
+}
+
+/// `GET /api/projects`: all projects with memories.
+pub async fn list_projects(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, ApiError> {
     Ok(Json(running(&shared)?.database.read(answer::projects).await?))
 }

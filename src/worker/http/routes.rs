@@ -1,4 +1,4 @@
-//! The routes: each reads what it needs, and says it.
+//! The routes of the HTTP API.
 
 use std::sync::Arc;
 
@@ -31,7 +31,8 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route("/api/timeline", get(recall::timeline))
         .route("/api/memories", get(recall::memories).post(curate::save))
         .route("/api/recent", get(recall::recent))
-        .route("/api/projects", get(recall::projects))
+        .route("/api/projects", get(recall::list_projects))
+        .route("/api/project", get(recall::project))
         .route("/api/observations/{id}", axum::routing::delete(curate::forget))
         .route("/api/observations/{id}/restore", post(curate::restore))
         .route("/api/summarize", post(sessions::summarize_now))
@@ -49,7 +50,7 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// What there is while the worker is well, or the answer that it is not.
+/// Returns the running state, or the error response of a degraded worker.
 pub(super) fn running(shared: &Shared) -> Result<Arc<Running>, ApiError> {
     shared.running().map_err(ApiError::unavailable)
 }
@@ -58,7 +59,7 @@ async fn health(State(shared): State<Arc<Shared>>) -> Json<Value> {
     Json(health_of(&shared).await)
 }
 
-/// Health is always answered, and always in this shape.
+/// Builds the health response, which is always available and always in this format.
 pub(super) async fn health_of(shared: &Shared) -> Value {
     let mut health = json!({
         "status": "degraded", "reason": null, "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(),
@@ -73,7 +74,7 @@ pub(super) async fn health_of(shared: &Shared) -> Value {
     match figures {
         Ok((running, (open, today, spent))) => {
             let provider = running.compressor.health();
-            let problem = shared.trouble().or(provider.problem);
+            let problem = shared.trouble().or(provider.problem).or_else(|| shared.pressure());
             health["status"] = if problem.is_none() { json!("ok") } else { json!("degraded") };
             health["reason"] = json!(problem);
             health["queue_depth"] = json!(open.raw + open.processing);
@@ -99,7 +100,7 @@ async fn figures(running: &Running) -> Result<(OpenWork, i64, f64), String> {
     figures.await.map_err(|error| error.to_string())
 }
 
-/// Resident memory, where the operating system tells it in a file.
+/// Returns the resident memory, if the operating system reports it in a file.
 pub(super) fn memory_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
@@ -125,13 +126,13 @@ async fn observations(
     Parameters(Ids { ids }): Parameters<Ids>,
 ) -> Result<Json<Value>, ApiError> {
     let parsed: Result<Vec<i64>, _> = ids.split(',').map(|id| id.trim().parse()).collect();
-    let ids = parsed.map_err(|_| ApiError::bad_request("ids is a list of numbers: ids=1,2,3"))?;
+    let ids = parsed.map_err(|_| ApiError::bad_request("ids must be a list of numbers: ids=1,2,3"))?;
     let found =
         running(&shared)?.database.read(move |database| memory::observations_by_id(database, &ids)).await?;
     Ok(Json(json!({"observations": found})))
 }
 
-/// For routes that take a body with a session in it.
+/// Body of routes that take a session id in it.
 #[derive(Deserialize)]
 pub(super) struct NamedSession {
     pub(super) session_id: String,

@@ -1,4 +1,4 @@
-//! Sessions over HTTP: the hook's writes for clients that are not hooks, and what became of them.
+//! Sessions over HTTP: the hooks' writes for clients without hooks, and their status.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::{ApiError, JsonBody, Named, Parameters};
+use super::recall::name_of;
 use super::routes::{NamedSession, running};
 use crate::config::{Config, Environment};
 use crate::hook::{self, Verb};
@@ -21,7 +22,7 @@ use crate::worker::state::Shared;
 
 type Queued = Result<(StatusCode, Json<Value>), ApiError>;
 
-/// A session begins, with its first prompt if there is one.
+/// Starts a session, with its first prompt if there is one.
 pub async fn init(State(shared): State<Arc<Shared>>, Named(id): Named, JsonBody(body): JsonBody) -> Queued {
     let has_prompt = body.get("prompt").is_some_and(|prompt| !prompt.is_null());
     let mut events = vec![(Verb::Context, body.clone())];
@@ -31,7 +32,7 @@ pub async fn init(State(shared): State<Arc<Shared>>, Named(id): Named, JsonBody(
     record(&shared, id, events).await
 }
 
-/// Tools were used: one event, or a list of them.
+/// Records tool use: one event, or a list of events.
 pub async fn observations(
     State(shared): State<Arc<Shared>>,
     Named(id): Named,
@@ -44,7 +45,7 @@ pub async fn observations(
     record(&shared, id, events.into_iter().map(|event| (Verb::Save, event)).collect()).await
 }
 
-/// A turn ended.
+/// Ends a turn.
 pub async fn summarize(
     State(shared): State<Arc<Shared>>,
     Named(id): Named,
@@ -53,8 +54,8 @@ pub async fn summarize(
     record(&shared, id, vec![(Verb::Summary, body)]).await
 }
 
-/// Stores events exactly as hooks would: the same rules, the same protection against doubles. All of them or none, and
-/// durable when it returns.
+/// Stores events exactly as hooks do, with the same rules and the same deduplication. All of them
+/// or none, and durable on return.
 async fn record(shared: &Arc<Shared>, session: String, bodies: Vec<(Verb, Value)>) -> Queued {
     let running = running(shared)?;
     let (mut config, environment) = (running.config.clone(), shared.environment.clone());
@@ -71,7 +72,7 @@ async fn record(shared: &Arc<Shared>, session: String, bodies: Vec<(Verb, Value)
     let has_row: Vec<bool> =
         events.iter().map(|event| !matches!(event.body, EventBody::Start { .. })).collect();
     let recorded = running.database.write_to_disk(move |database| store::record_all(database, &events)).await;
-    // Also of a failure the processor should know: a database that was replaced is opened anew.
+    // Wake the processor after a failure, too: it reopens a database that was replaced.
     shared.nudge.notify_one();
     let recorded = recorded?;
     let is_queued = |(has_row, recorded): &(bool, Recorded)| *has_row && *recorded == Recorded::New;
@@ -87,13 +88,13 @@ fn event(
     environment: &Environment,
 ) -> Result<Option<Event>, ApiError> {
     let Some(fields) = body.as_object_mut() else {
-        return Err(ApiError::bad_request("an event is a JSON object"));
+        return Err(ApiError::bad_request("an event must be a JSON object"));
     };
     fields.insert("session_id".into(), session.into());
     Ok(hook::accept(verb, body.to_string().into_bytes(), clock::now(), config, environment))
 }
 
-/// How a session stands.
+/// Returns the status of a session.
 pub async fn status(State(shared): State<Arc<Shared>>, Named(id): Named) -> Result<Json<Value>, ApiError> {
     let session = SessionId(id);
     let found = running(&shared)?.database.read(move |database| session_status(database, &session)).await?;
@@ -118,28 +119,34 @@ pub async fn stop(State(shared): State<Arc<Shared>>, Named(id): Named) -> Result
 #[derive(Deserialize)]
 pub struct ListQuery {
     project: Option<String>,
+    project_path: Option<String>,
     limit: Option<u32>,
     #[serde(default)]
     offset: u32,
 }
 
-/// Sessions, newest first.
+/// Lists sessions, newest first.
 pub async fn list(
     State(shared): State<Arc<Shared>>,
     Parameters(query): Parameters<ListQuery>,
 ) -> Result<Json<Value>, ApiError> {
     let limit = query.limit.unwrap_or(20).min(200);
-    let rows = running(&shared)?
+    let running = running(&shared)?;
+    let project = match query.project_path {
+        Some(path) => Some(name_of(&running, path).await?),
+        None => query.project,
+    };
+    let rows = running
         .database
-        .read(move |database| list_sessions(database, query.project.as_deref(), limit, query.offset))
+        .read(move |database| list_sessions(database, project.as_deref(), limit, query.offset))
         .await?;
     Ok(Json(json!({"sessions": rows})))
 }
 
-/// How long a client may wait for a summary that it asked for.
-const SUMMARY_PATIENCE: Duration = Duration::from_secs(45);
+/// Maximum time that a client waits for a requested summary.
+const SUMMARY_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// Summarises what a session did since its last summary, and waits for it.
+/// Summarises the session's work since its last summary, and waits for the result.
 pub async fn summarize_now(
     State(shared): State<Arc<Shared>>,
     body: JsonBody,
@@ -153,7 +160,7 @@ pub async fn summarize_now(
     let mut settled = shared.settled.subscribe();
     let asked = json!({"hook_event_name": "Summarize", "at": clock::now()});
     let _queued = record(&shared, session.0.clone(), vec![(Verb::Compact, asked)]).await?;
-    let finished = tokio::time::timeout(SUMMARY_PATIENCE, async {
+    let finished = tokio::time::timeout(SUMMARY_TIMEOUT, async {
         loop {
             let asked = session.clone();
             let status = running.database.read(move |database| session_status(database, &asked)).await?;
@@ -167,7 +174,7 @@ pub async fn summarize_now(
     tokio::select! {
         finished = finished => finished.map_err(|_| ApiError::timeout())??,
         _ = stopping.wait_for(|is_stopping| *is_stopping) => {
-            return Err(ApiError::unavailable("the worker is stopping; the summary will be made"));
+            return Err(ApiError::unavailable("the worker is stopping; the summary will be made after the next start"));
         }
     }
     let latest = running.database.read(move |database| memory::latest_summary(database, &session)).await?;

@@ -1,4 +1,4 @@
-//! Which provider is chosen, and what the user is told.
+//! The choice of the provider, and its explanation for the user.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use super::KEY;
 use super::claude::Place;
 
 #[test]
-fn auto_prefers_a_key_then_a_login_and_says_why_there_is_neither() {
+fn auto_prefers_a_key_then_a_login_and_explains_local() {
     let mut place = Place::new("");
     place.config.compress.provider = Provider::Auto;
     assert_eq!(place.llm().name(), "claude-cli");
@@ -33,7 +33,7 @@ fn auto_prefers_a_key_then_a_login_and_says_why_there_is_neither() {
 }
 
 #[test]
-fn a_wanted_provider_that_cannot_be_used_says_what_to_mend() {
+fn an_unusable_provider_reports_the_fix() {
     let mut place = Place::new("");
     let mut why = |provider, change: fn(&mut Config)| {
         place.config = Config::default();

@@ -1,4 +1,4 @@
-//! A `claude` that does what a script says, in a place of its own; and what it takes to see processes come and go.
+//! A scripted `claude` in a scratch directory, and helpers to watch processes start and end.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::{request, runtime};
 
-/// A place with a `claude` that does what a script says. `$D` is the place itself.
+/// A scratch directory with a scripted `claude`. `$D` is the directory.
 pub struct Place {
     pub scratch: TempDir,
     pub config: Config,
@@ -63,7 +63,7 @@ impl Place {
         runtime().block_on(self.llm().complete(&request()))
     }
 
-    /// The processes that wrote their numbers to a file, once there are so many.
+    /// Waits until this many processes have written their ids to a file, and returns the ids.
     pub fn processes(&self, name: &str, count: usize) -> Vec<Pid> {
         wait_until("the processes have started", || self.read(name).lines().count() >= count);
         let number = |line: &str| Pid::from_raw(line.trim().parse().unwrap()).unwrap();
@@ -71,14 +71,14 @@ impl Place {
     }
 }
 
-/// Puts a script on the path of a place.
+/// Writes an executable script.
 pub fn write_program(place: &Path, name: &str, script: &str) {
     let program = place.join("bin").join(name);
     fs::write(&program, format!("#!/bin/sh\nD='{}'\n{script}\n", place.display())).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Waits for something that must come; only if it never comes does the limit matter.
+/// Waits for a condition that must become true; the limit only bounds a failure.
 pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let begin = Instant::now();
     while !condition() {
@@ -87,7 +87,8 @@ pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Whether a process is no more. One that is dead and not yet buried does nothing, either.
+/// True if a process has ended, even if it is not reaped yet.
+#[cfg(target_os = "linux")]
 pub fn is_gone(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     stat.rsplit(')')
@@ -95,11 +96,18 @@ pub fn is_gone(pid: Pid) -> bool {
         .is_none_or(|rest| rest.trim_start().is_empty() || rest.trim_start().starts_with('Z'))
 }
 
+#[cfg(not(target_os = "linux"))]
+pub fn is_gone(pid: Pid) -> bool {
+    let pid = pid.as_raw_nonzero().to_string();
+    let state = std::process::Command::new("ps").args(["-o", "stat=", "-p", &pid]).output().unwrap().stdout;
+    state.trim_ascii().is_empty() || state.trim_ascii().starts_with(b"Z")
+}
+
 pub fn wait_until_gone(processes: &[Pid]) {
     wait_until("all processes are gone", || processes.iter().all(|pid| is_gone(*pid)));
 }
 
-/// What the client really prints, as far as it matters.
+/// The relevant part of the client's real output.
 pub fn answer(result: &str) -> Value {
     json!({
         "type": "result", "subtype": "success", "is_error": false, "result": result, "stop_reason": "end_turn",

@@ -1,4 +1,4 @@
-//! What `claude` is asked, and what is made of what it says.
+//! Requests to `claude`, and the parsing of its output.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::claude::{Place, answer, prints};
 use super::{request, runtime};
 
 #[test]
-fn it_is_asked_with_everything_off_and_its_answer_is_read() {
+fn claude_runs_without_tools_and_its_answer_is_read() {
     let script = format!(
         "pwd >$D/cwd; env >$D/env; cat >$D/input; for a in \"$@\"; do printf '%s\\n' \"[$a]\"; done >$D/arguments\n{}",
         prints(&answer("{\"title\":\"x\"}"), 0)
@@ -28,7 +28,7 @@ fn it_is_asked_with_everything_off_and_its_answer_is_read() {
     );
     assert_eq!(place.read("input"), request().prompt.as_str());
     let arguments = place.read("arguments");
-    let expected = "[-p]\n[--output-format]\n[json]\n[--model]\n[claude-haiku-4-5-20251001]\n[--setting-sources]\n[]\n\
+    let expected = "[-p]\n[--output-format]\n[json]\n[--model]\n[claude-haiku-5-5]\n[--setting-sources]\n[]\n\
         [--settings]\n[{\"disableAllHooks\":true}]\n[--strict-mcp-config]\n[--no-session-persistence]\n[--tools]\n[]\n\
         [--disable-slash-commands]\n[--system-prompt]\n[You keep $HOME records.\n";
     assert!(arguments.starts_with(expected), "{arguments}");
@@ -45,7 +45,7 @@ fn it_is_asked_with_everything_off_and_its_answer_is_read() {
 }
 
 #[test]
-fn what_the_client_reports_is_the_items_fault_or_the_providers() {
+fn client_errors_are_the_items_or_the_providers_fault() {
     let table = [
         (
             "Invalid API key · Fix external API key",
@@ -134,7 +134,7 @@ fn a_limit_that_ends_at_a_known_time_is_waited_for() {
 }
 
 #[test]
-fn a_client_that_says_nothing_sensible_is_the_providers_fault() {
+fn unreadable_client_output_is_the_providers_fault() {
     let table = [
         ("exit 3", "ended with code 3"),
         ("echo 'error: unknown option --tools' >&2; exit 1", "unknown option --tools"),

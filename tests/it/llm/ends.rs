@@ -1,4 +1,4 @@
-//! `claude` comes alone and never stays: real processes, real pipes, real signals.
+//! `claude` runs one at a time and never outlives its call: real processes, real pipes, real signals.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -14,20 +14,22 @@ use rustix::process::{Pid, Signal};
 use super::claude::{Place, answer, is_gone, prints, wait_until_gone, write_program};
 use super::{KEY, request, runtime};
 
-/// A client that never ends by itself, with a child of its own, both deaf to SIGTERM.
+/// A client that never exits, with a child of its own; both ignore SIGTERM.
 pub const STUBBORN: &str = "trap '' TERM\necho $$ >>$D/pids\nsh -c 'trap \"\" TERM; echo $$ >>'$D'/pids; \
     while :; do sleep 1; done' &\nwhile :; do sleep 1; done";
 
 #[test]
-fn a_key_is_not_for_a_client_that_is_logged_in_and_is_never_an_argument() {
-    let script =
-        format!("env >$D/env; tr '\\0' ' ' </proc/$$/cmdline >$D/cmdline\n{}", prints(&answer("{}"), 0));
+fn a_logged_in_client_gets_no_key_and_no_key_is_an_argument() {
+    let script = format!(
+        "env >$D/env; {{ tr '\\0' ' ' </proc/$$/cmdline || ps -ww -o args= -p $$; }} >$D/cmdline\n{}",
+        prints(&answer("{}"), 0)
+    );
     for (logged_in, passed_on) in [(true, false), (false, true)] {
         let place = Place::new(&script);
         if !logged_in {
             fs::remove_file(place.path("home/.claude/.credentials.json")).unwrap();
         }
-        // The variable must really be in the environment of a worker: this test's own is everybody's.
+        // The variable must really be in a worker's environment; other tests share this process's environment.
         let status = worker(&place, &[("ANTHROPIC_API_KEY", KEY)]).spawn().unwrap().wait().unwrap();
         assert!(status.success());
         assert_eq!(place.read("env").contains(KEY), passed_on, "logged in: {logged_in}");
@@ -36,11 +38,10 @@ fn a_key_is_not_for_a_client_that_is_logged_in_and_is_never_an_argument() {
 }
 
 #[test]
-fn under_systemd_it_gets_a_unit_of_its_own_with_the_environment_by_name() {
+fn under_systemd_claude_runs_in_its_own_unit() {
     let mut place = Place::new(&prints(&answer("{\"title\":\"x\"}"), 0));
-    // In the place of systemd's: notes what it is told, and starts the guard as it would.
-    let stand_in =
-        "for a in \"$@\"; do echo \"$a\"; done >$D/told\nuntil [ -f \"$1\" ]; do shift; done\nexec \"$@\"";
+    // A stand-in for systemd-run: records its arguments and starts the guard.
+    let stand_in = "for a in \"$@\"; do echo \"$a\"; done >$D/arguments\nuntil [ -f \"$1\" ]; do shift; done\nexec \"$@\"";
     write_program(place.scratch.path(), "systemd-run", stand_in);
     fs::create_dir(place.path("systemd")).unwrap();
     fs::write(place.path("systemd/private"), "").unwrap();
@@ -50,12 +51,12 @@ fn under_systemd_it_gets_a_unit_of_its_own_with_the_environment_by_name() {
             .map(String::from)
             .into();
     assert!(
-        place.ask().is_ok() && place.read("told").is_empty(),
+        place.ask().is_ok() && place.read("arguments").is_empty(),
         "not started by systemd, it needs no systemd"
     );
     place.environment.outgoing.supervised = true;
     assert_eq!(place.ask().unwrap().text, "{\"title\":\"x\"}");
-    let told = place.read("told").replace(&*place.scratch.path().to_string_lossy(), "PLACE");
+    let arguments = place.read("arguments").replace(&*place.scratch.path().to_string_lossy(), "PLACE");
     let expected = [
         "--user",
         "--pipe",
@@ -63,23 +64,21 @@ fn under_systemd_it_gets_a_unit_of_its_own_with_the_environment_by_name() {
         "--collect",
         "--quiet",
         "--service-type=exec",
-        "--description=claude-mem asks claude",
+        "--description=claude-mem model call",
         "-p",
         "RuntimeMaxSec=65",
         "-p",
         "TimeoutStopSec=2",
         "--working-directory",
         "PLACE",
-        "--setenv=https_proxy",
-        "--setenv=CLAUDE_CODE_OAUTH_TOKEN",
         env!("CARGO_BIN_EXE_claude-mem"),
         "internal-guard",
     ];
-    assert_eq!(told.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(arguments.lines().collect::<Vec<_>>(), expected);
 }
 
 #[test]
-fn a_client_that_takes_too_long_is_ended_with_all_that_it_started() {
+fn a_slow_client_is_killed_with_its_children() {
     let mut place = Place::new(STUBBORN);
     place.config.compress.timeout_s = 1;
     let failure = place.ask().unwrap_err();
@@ -89,7 +88,7 @@ fn a_client_that_takes_too_long_is_ended_with_all_that_it_started() {
 }
 
 #[test]
-fn a_client_that_heeds_a_request_to_end_can_end_in_order() {
+fn a_client_that_handles_sigterm_may_exit_cleanly() {
     let mut place = Place::new("trap 'echo bye >$D/bye; exit' TERM\nwhile :; do sleep 0.05; done");
     place.config.compress.timeout_s = 1;
     assert!(place.ask().is_err());
@@ -97,7 +96,7 @@ fn a_client_that_heeds_a_request_to_end_can_end_in_order() {
 }
 
 #[test]
-fn a_call_that_is_given_up_ends_the_client_and_only_then_comes_the_next() {
+fn a_cancelled_call_ends_the_client_before_the_next_call() {
     let place = Place::new(STUBBORN);
     let next = Place::new(&format!(
         "cp {}/pids $D/before\n{}",
@@ -118,7 +117,7 @@ fn a_call_that_is_given_up_ends_the_client_and_only_then_comes_the_next() {
 }
 
 #[test]
-fn there_is_never_more_than_one() {
+fn only_one_client_runs_at_a_time() {
     let script = format!(
         "mkdir $D/busy || echo two >>$D/overlap\nsleep 0.1\nrmdir $D/busy\n{}",
         prints(&answer("{}"), 0)
@@ -127,7 +126,7 @@ fn there_is_never_more_than_one() {
     runtime().block_on(async {
         let calls: Vec<_> = (0..4)
             .map(|_| {
-                // As after a reload of the settings: not even the same provider.
+                // A new provider each time, as after a reload of the settings.
                 let llm = place.llm();
                 tokio::spawn(async move { llm.complete(&request()).await.map(|_| ()) })
             })
@@ -140,7 +139,7 @@ fn there_is_never_more_than_one() {
 }
 
 #[test]
-fn what_a_client_leaves_behind_costs_neither_the_answer_nor_a_process() {
+fn a_clients_leftover_children_are_killed() {
     let script =
         format!("(echo $$; sh -c 'echo $$ >>'$D'/pids; sleep 1000') &\n{}", prints(&answer("{}"), 0));
     let place = Place::new(&script);
@@ -148,7 +147,7 @@ fn what_a_client_leaves_behind_costs_neither_the_answer_nor_a_process() {
     wait_until_gone(&place.processes("pids", 1));
 }
 
-/// This test again, in a process of its own that asks `claude` of this place: a worker that can be killed.
+/// Runs this test program in a process of its own that calls `claude`: a worker that can be killed.
 fn worker(place: &Place, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "llm::ends::a_worker_in_a_process_of_its_own", "--ignored", "--nocapture"]);
@@ -171,6 +170,7 @@ fn a_worker_in_a_process_of_its_own() {
 }
 
 /// The guard of a client: its parent.
+#[cfg(target_os = "linux")]
 fn parent(pid: Pid) -> Pid {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
     let rest = stat.rsplit(')').next().unwrap();
@@ -178,7 +178,7 @@ fn parent(pid: Pid) -> Pid {
 }
 
 #[test]
-fn none_is_left_after_any_end_of_the_worker() {
+fn no_client_survives_the_worker() {
     for signal in [Signal::TERM, Signal::KILL] {
         let place = Place::new(STUBBORN);
         let mut worker = worker(&place, &[]).spawn().unwrap();
@@ -190,7 +190,7 @@ fn none_is_left_after_any_end_of_the_worker() {
 }
 
 #[test]
-fn none_is_left_after_the_end_of_the_workers_runtime() {
+fn no_client_survives_the_workers_runtime() {
     let place = Place::new(STUBBORN);
     let runtime = runtime();
     let llm = place.llm();
@@ -207,8 +207,8 @@ fn none_is_left_after_the_end_of_the_workers_runtime() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn none_is_left_if_worker_and_guard_are_killed_at_once() {
-    // Without a child of its own: that one has nobody left to watch over it.
+fn no_client_survives_a_kill_of_worker_and_guard() {
+    // Without a child of its own, because nothing would be left to kill it.
     let place = Place::new("trap '' TERM\necho $$ >>$D/pids\nwhile :; do sleep 0.1; done");
     let mut worker = worker(&place, &[]).spawn().unwrap();
     let processes = place.processes("pids", 1);
@@ -221,7 +221,7 @@ fn none_is_left_if_worker_and_guard_are_killed_at_once() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_guard_that_is_killed_takes_the_client_with_it_and_the_call_fails() {
+fn killing_the_guard_kills_the_client_and_fails_the_call() {
     let place = Place::new(STUBBORN);
     runtime().block_on(async {
         let llm = place.llm();

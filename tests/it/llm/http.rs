@@ -1,4 +1,4 @@
-//! Providers over HTTP against a real server: every fault is told apart, and no key is ever shown.
+//! Providers over HTTP against a real server: every fault is classified, and no key is ever shown.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{KEY, request, runtime};
 use crate::endpoint::{Endpoint, Reply};
 
-/// The provider at an address, by the way that the worker goes.
+/// The provider at an address, created like the worker does.
 fn provider(kind: Provider, base_url: &str) -> Llm {
     patient_provider(kind, base_url, 60)
 }
@@ -39,7 +39,7 @@ fn ask(llm: &Llm) -> Result<Response, Failure> {
     runtime().block_on(llm.complete(&request()))
 }
 
-/// Whose fault a failure is.
+/// The party at fault.
 #[derive(Debug, PartialEq)]
 enum Fault {
     Item,
@@ -47,7 +47,7 @@ enum Fault {
     None,
 }
 
-/// Asks, and looks for the key in everything that comes back.
+/// Sends a request, and searches everything that comes back for the key.
 fn fault_of(llm: &Llm) -> (Fault, Option<Duration>, String) {
     let result = ask(llm);
     let shown = format!("{result:?} {result:#?} {llm:?}");
@@ -62,7 +62,7 @@ fn fault_of(llm: &Llm) -> (Fault, Option<Duration>, String) {
 }
 
 #[test]
-fn every_fault_of_an_endpoint_is_the_items_or_the_providers() {
+fn every_endpoint_fault_is_the_items_or_the_providers() {
     let message = |text: &str| format!("{text} (you sent {{key}})");
     let error = |status, kind, text| Reply::error(status, kind, &message(text));
     let provider = Fault::Provider;
@@ -123,7 +123,7 @@ fn every_fault_of_an_endpoint_is_the_items_or_the_providers() {
             let llm = patient_provider(kind, endpoint.url(), patience);
             let (fault, retry_after, message) = fault_of(&llm);
             assert_eq!(fault, *expected, "{kind:?} {name}: {message}");
-            // A date draws near while the test runs.
+            // The date comes closer while the test runs.
             let waited = retry_after.unwrap_or_default().as_secs();
             assert!((wait / 2..=*wait).contains(&waited), "{kind:?} {name}: {waited}");
             assert!(message.len() < 500, "{kind:?} {name}: {message}");
@@ -136,7 +136,7 @@ fn provider_of(kind: Provider, endpoint: &Endpoint) -> Llm {
 }
 
 #[test]
-fn nobody_at_the_address_is_the_providers_fault_and_says_where() {
+fn a_refused_connection_is_the_providers_fault_with_its_address() {
     let url = Endpoint::refused();
     let (fault, _, message) = fault_of(&provider(Provider::Anthropic, &url));
     assert_eq!(fault, Fault::Provider(Trouble::Unreachable));
@@ -145,7 +145,7 @@ fn nobody_at_the_address_is_the_providers_fault_and_says_where() {
 }
 
 #[test]
-fn a_provider_that_recovers_is_found_out_by_one_probe() {
+fn a_recovered_provider_is_detected_by_one_probe() {
     let endpoint = Endpoint::always(Reply::error(529, "overloaded_error", "busy"));
     let llm = provider_of(Provider::Anthropic, &endpoint);
     let breaker = Breaker::new();
@@ -162,14 +162,14 @@ fn a_provider_that_recovers_is_found_out_by_one_probe() {
 }
 
 #[test]
-fn anthropic_is_asked_for_a_forced_tool_call_and_its_input_is_the_answer() {
+fn anthropic_answers_by_a_forced_tool_call() {
     let endpoint = Endpoint::always(Reply::tool_call(&json!({ "title": "Fix it" })));
     let llm = provider_of(Provider::Anthropic, &endpoint);
     let response = ask(&llm).unwrap();
     assert_eq!(response.text, r#"{"title":"Fix it"}"#);
     assert_eq!((response.usage.tokens_in, response.usage.tokens_out), (1234, 56));
     assert_eq!((response.model.as_str(), response.truncated), ("claude-haiku-4-5-20251001", false));
-    assert!((llm.cost(&Config::default().prices, &response.usage) - 0.001514).abs() < 1e-9);
+    assert!((llm.cost(&Config::default().prices, &response.usage) - 0.0001514).abs() < 1e-9);
     let asked = &endpoint.asked()[0];
     assert_eq!((asked.path.as_str(), asked.header("x-api-key")), ("/v1/messages", Some(KEY)));
     assert_eq!(asked.header("anthropic-version"), Some("2023-06-01"));
@@ -180,7 +180,7 @@ fn anthropic_is_asked_for_a_forced_tool_call_and_its_input_is_the_answer() {
 }
 
 #[test]
-fn what_a_model_says_instead_of_calling_the_tool_is_the_answer() {
+fn text_instead_of_a_tool_call_is_the_answer() {
     let refusal = json!([{ "type": "thinking", "thinking": "" }, { "type": "text", "text": "I cannot." }]);
     let cut = json!([{ "type": "tool_use", "id": "t", "name": "record", "input": {} }]);
     let table = [
@@ -196,7 +196,7 @@ fn what_a_model_says_instead_of_calling_the_tool_is_the_answer() {
 }
 
 #[test]
-fn a_model_that_cannot_be_forced_or_kept_from_thinking_is_asked_otherwise_from_then_on() {
+fn unsupported_request_options_are_dropped_and_remembered() {
     let endpoint = Endpoint::start(|asked| {
         let refused = |what: &str| Reply::error(400, "invalid_request_error", what);
         if asked.body["thinking"]["type"] == "disabled" {
@@ -221,7 +221,7 @@ fn a_model_that_cannot_be_forced_or_kept_from_thinking_is_asked_otherwise_from_t
 }
 
 #[test]
-fn an_endpoint_with_schemas_is_given_the_schema() {
+fn an_endpoint_with_schema_support_gets_the_schema() {
     let endpoint = Endpoint::always(Reply::chat("{\"title\":\"x\"}", "stop"));
     let response = ask(&provider_of(Provider::Openai, &endpoint)).unwrap();
     assert_eq!(response.text, "{\"title\":\"x\"}");
@@ -234,7 +234,7 @@ fn an_endpoint_with_schemas_is_given_the_schema() {
 }
 
 #[test]
-fn an_endpoint_without_schemas_is_asked_for_plain_json_and_that_is_remembered() {
+fn an_endpoint_without_schema_support_gets_plain_json_requests() {
     let endpoint = Endpoint::start(|asked| {
         let refused = |what: &str| Reply::error(400, "invalid_request_error", what);
         if asked.body.get("max_tokens").is_some() {
@@ -255,7 +255,7 @@ fn an_endpoint_without_schemas_is_asked_for_plain_json_and_that_is_remembered() 
 }
 
 #[test]
-fn answers_of_all_kinds_of_endpoints_are_understood() {
+fn answers_of_all_kinds_of_endpoints_are_parsed() {
     let chat = |message: serde_json::Value| Reply::json(200, &json!({ "choices": [{ "message": message }] }));
     let parts = json!([{ "type": "text", "text": "{\"a\":" }, { "type": "text", "text": "1}" }]);
     let call = json!({ "content": null, "tool_calls": [{ "function": { "arguments": "{\"a\":1}" } }] });
@@ -274,7 +274,7 @@ fn answers_of_all_kinds_of_endpoints_are_understood() {
 }
 
 #[test]
-fn a_key_is_not_needed_where_none_is_asked_for() {
+fn a_local_endpoint_needs_no_key() {
     let endpoint = Endpoint::always(Reply::chat("{}", "stop"));
     let scratch = tempfile::tempdir().unwrap();
     let mut config = Config::default();
@@ -292,21 +292,21 @@ fn a_key_is_not_needed_where_none_is_asked_for() {
 }
 
 #[test]
-fn a_call_never_costs_more_than_was_foreseen() {
+fn a_call_never_costs_more_than_its_estimate() {
     let config = Config::default();
     let endpoint = Endpoint::always(Reply::tool_call(&json!({})));
     let llm = provider_of(Provider::Anthropic, &endpoint);
     let mut long = request();
     long.prompt =
         Redacted::of_program(Box::leak("fn main() { let x = 1; } 中文字".repeat(1000).into_boxed_str()));
-    // At 3 characters to a token, and one for each Chinese one: more than there are.
+    // At 3 characters per token, and one token per Chinese character: an upper bound.
     let tokens_in = (24 * 1000 / 3 + 3 * 1000) as f64;
-    let dearest = (tokens_in * 1.0 + 700.0 * 5.0) / 1e6;
+    let dearest = (tokens_in * 0.1 + 700.0 * 0.5) / 1e6;
     assert!(llm.cost_at_most(&config.prices, &long) > dearest);
 }
 
 #[test]
-fn an_endpoint_elsewhere_is_reached_by_the_proxy_and_one_on_this_machine_is_not() {
+fn the_proxy_is_used_for_remote_endpoints_only() {
     let proxy = Endpoint::always(Reply::tool_call(&json!({ "title": "by proxy" })));
     let scratch = tempfile::tempdir().unwrap();
     let mut environment = Environment::default();
@@ -373,17 +373,17 @@ fn a_caller_in_a_process_of_its_own() {
     let Choice::Llm(llm) = choose(&config, &home, &environment, Path::new("claude-mem")) else {
         panic!("no key")
     };
-    let said = ask(&llm).map_or_else(|failure| failure.to_string(), |response| response.text);
-    std::fs::write(home.dir().join("said"), said).unwrap();
+    let answer = ask(&llm).map_or_else(|failure| failure.to_string(), |response| response.text);
+    std::fs::write(home.dir().join("answer"), answer).unwrap();
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_certificate_is_accepted_if_and_only_if_the_platform_trusts_it() {
+fn a_certificate_must_be_trusted_by_the_platform() {
     let url = secure_endpoint();
     let scratch = tempfile::tempdir().unwrap();
     let authority = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tls/authority.pem"));
-    let said = |variables: &[(&str, &Path)]| {
+    let answer = |variables: &[(&str, &Path)]| {
         let mut caller = std::process::Command::new(std::env::current_exe().unwrap());
         caller.args(["--exact", "llm::http::a_caller_in_a_process_of_its_own", "--ignored"]).env_clear();
         caller
@@ -391,9 +391,9 @@ fn a_certificate_is_accepted_if_and_only_if_the_platform_trusts_it() {
             .env("ANTHROPIC_API_KEY", KEY)
             .env("ANTHROPIC_BASE_URL", &url);
         assert!(caller.envs(variables.iter().copied()).output().unwrap().status.success());
-        std::fs::read_to_string(scratch.path().join("said")).unwrap()
+        std::fs::read_to_string(scratch.path().join("answer")).unwrap()
     };
-    let refused = said(&[]);
+    let refused = answer(&[]);
     assert!(refused.contains("cannot be reached") && refused.contains("certificate"), "{refused}");
-    assert_eq!(said(&[("SSL_CERT_FILE", authority)]), "in private");
+    assert_eq!(answer(&[("SSL_CERT_FILE", authority)]), "in private");
 }

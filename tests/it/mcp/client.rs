@@ -1,4 +1,4 @@
-//! A client that says what it is told to say, and hears everything.
+//! A scripted MCP client that records every message.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -14,9 +14,9 @@ pub struct Client {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
-    /// Messages that came while another was waited for.
-    pub heard: Vec<Value>,
-    /// What it answers when the server asks for roots.
+    /// Messages that arrived while waiting for another one.
+    pub unexpected: Vec<Value>,
+    /// The answer to a request for roots.
     pub roots: Vec<String>,
     next_id: i64,
 }
@@ -28,7 +28,7 @@ impl Sandbox {
         command
     }
 
-    /// A client that has begun to speak, in this directory.
+    /// A client in this directory, after the handshake.
     pub fn mcp(&self) -> Client {
         let mut client = Client::start(self.mcp_command());
         client.initialize("2025-11-25", json!({}));
@@ -50,7 +50,7 @@ impl Client {
             }
         });
         let input = child.stdin.take();
-        Self { child, input, lines, heard: Vec::new(), roots: Vec::new(), next_id: 100 }
+        Self { child, input, lines, unexpected: Vec::new(), roots: Vec::new(), next_id: 100 }
     }
 
     /// Sends bytes as they are.
@@ -72,7 +72,7 @@ impl Client {
         Some(message)
     }
 
-    /// The answer to a request; roots are told on the way.
+    /// The answer to a request; answers requests for roots meanwhile.
     pub fn answer_to(&mut self, id: &Value) -> Value {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
@@ -85,12 +85,12 @@ impl Client {
             if message["id"] == *id {
                 return message;
             }
-            self.heard.push(message);
+            self.unexpected.push(message);
         }
         panic!("no answer to {id}");
     }
 
-    /// Asks, and waits for the answer: its result or its error.
+    /// Sends a request and waits for its result or error.
     pub fn ask(&mut self, method: &str, params: Value) -> Value {
         self.next_id += 1;
         let id = json!(self.next_id);
@@ -106,7 +106,7 @@ impl Client {
         answer
     }
 
-    /// Calls a tool: whether it failed, and what it said.
+    /// Calls a tool. Returns true if it failed, and its text.
     pub fn call(&mut self, tool: &str, arguments: Value) -> (bool, String) {
         let answer = self.ask("tools/call", json!({"name": tool, "arguments": arguments}));
         let result = &answer["result"];
@@ -115,7 +115,7 @@ impl Client {
     }
 
     /// Calls a tool that must succeed.
-    pub fn told(&mut self, tool: &str, arguments: Value) -> String {
+    pub fn call_ok(&mut self, tool: &str, arguments: Value) -> String {
         let (is_error, text) = self.call(tool, arguments);
         assert!(!is_error, "{tool}: {text}");
         text
@@ -128,7 +128,7 @@ impl Client {
         text
     }
 
-    /// Closes the input; the server must end well, and say nothing on stderr.
+    /// Closes the input; the server must exit with 0 and print nothing to stderr.
     pub fn end(mut self) -> Vec<Value> {
         drop(self.input.take());
         let mut rest = Vec::new();
@@ -137,9 +137,9 @@ impl Client {
         }
         let status = wait(&mut self.child);
         assert!(status.success(), "{status}");
-        let mut said = String::new();
-        std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut said).unwrap();
-        assert_eq!(said, "");
+        let mut stderr = String::new();
+        std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut stderr).unwrap();
+        assert_eq!(stderr, "");
         rest
     }
 }

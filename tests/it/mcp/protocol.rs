@@ -8,7 +8,7 @@ use super::client::Client;
 use crate::sandbox::Sandbox;
 
 #[test]
-fn every_version_with_a_handshake_is_spoken() {
+fn every_protocol_version_with_a_handshake_works() {
     let sandbox = Sandbox::new();
     for (asked, agreed) in [
         ("2024-11-05", "2024-11-05"),
@@ -33,9 +33,9 @@ fn every_version_with_a_handshake_is_spoken() {
     }
 }
 
-/// As Claude Code begins: a probe for a newer protocol, whose silence would cost it three seconds at every start.
+/// Claude Code first probes for a newer protocol; without an answer it would wait three seconds at every start.
 #[test]
-fn discovery_is_refused_at_once_and_the_client_goes_on() {
+fn discovery_is_refused_at_once_and_the_client_continues() {
     let sandbox = Sandbox::new();
     let mut client = Client::start(sandbox.mcp_command());
     let probe = json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -97,25 +97,25 @@ fn nothing_after_the_handshake_ends_the_server() {
     );
     let odd = client.ask("tools/call", json!({"name": "search", "arguments": "query"}));
     assert_eq!(odd["result"]["isError"], true, "{odd}");
-    // A string as id comes back as a string.
+    // A string id comes back as a string.
     client.send(&json!({"jsonrpc": "2.0", "id": "abc", "method": "ping"}));
     assert_eq!(client.answer_to(&json!("abc"))["result"], json!({}));
-    assert_eq!(client.heard, Vec::<Value>::new(), "nobody asked for these");
+    assert_eq!(client.unexpected, Vec::<Value>::new(), "no unrequested messages");
     assert!(client.end().is_empty());
 }
 
 #[test]
-fn arguments_of_a_megabyte_are_read_and_one_line_without_end_is_refused() {
+fn large_arguments_are_read_and_an_endless_line_is_refused() {
     let sandbox = Sandbox::new();
     let mut client = sandbox.mcp();
-    client.told("save", json!({"text": "The harbour opens at dawn"}));
+    client.call_ok("save", json!({"text": "The harbour opens at dawn"}));
     let long = "harbour words ".repeat(75_000);
-    assert!(client.told("search", json!({"query": long})).contains("harbour"));
+    assert!(client.call_ok("search", json!({"query": long})).contains("harbour"));
     assert!(client.refused("save", json!({"text": long})).contains("20000"));
     let ids: Vec<String> = (1..150_000).map(|id| id.to_string()).collect();
-    let got = client.told("get", json!({ "ids": ids }));
+    let got = client.call_ok("get", json!({ "ids": ids }));
     assert!(got.contains("The harbour opens at dawn") && got.len() < 80_000, "{}", got.len());
-    assert!(client.refused("get", json!({"ids": vec!["x"; 200_000]})).contains("is no id"));
+    assert!(client.refused("get", json!({"ids": vec!["x"; 200_000]})).contains("is not an id"));
     let mut endless = vec![b'x'; 17 << 20];
     endless.push(b'\n');
     client.send_raw(&endless);
@@ -123,12 +123,12 @@ fn arguments_of_a_megabyte_are_read_and_one_line_without_end_is_refused() {
     assert_eq!(client.ask("ping", json!({}))["result"], json!({}));
 }
 
-/// Whatever was cancelled is not answered any more, and holds up nobody.
+/// A cancelled call gets no answer and blocks nothing.
 #[test]
-fn a_cancelled_call_is_let_go() {
+fn a_cancelled_call_is_dropped() {
     let sandbox = Sandbox::new();
     let mut client = sandbox.mcp();
-    client.told("save", json!({"text": "The harbour opens at dawn"}));
+    client.call_ok("save", json!({"text": "The harbour opens at dawn"}));
     // A worker that takes a call and never answers.
     let hanging = UnixListener::bind(sandbox.socket()).unwrap();
     let call = json!({"name": "search", "arguments": {"query": "harbour"}});
@@ -138,13 +138,13 @@ fn a_cancelled_call_is_let_go() {
                         "params": {"requestId": 5, "reason": "changed my mind"}}));
     assert_eq!(client.ask("ping", json!({}))["result"], json!({}));
     drop((taken, hanging));
-    assert!(client.told("search", json!({"query": "harbour"})).contains("dawn"));
-    assert!(client.heard.is_empty(), "{:?}", client.heard);
+    assert!(client.call_ok("search", json!({"query": "harbour"})).contains("dawn"));
+    assert!(client.unexpected.is_empty(), "{:?}", client.unexpected);
     assert!(client.end().is_empty());
 }
 
 #[test]
-fn what_was_asked_before_the_end_is_still_answered() {
+fn requests_before_end_of_input_are_answered() {
     let sandbox = Sandbox::new();
     let mut client = sandbox.mcp();
     let call = json!({"name": "save", "arguments": {"text": "Said in the last moment"}});
@@ -156,7 +156,7 @@ fn what_was_asked_before_the_end_is_still_answered() {
 }
 
 #[test]
-fn a_client_that_never_speaks_is_not_waited_for() {
+fn a_silent_client_is_not_waited_for() {
     let sandbox = Sandbox::new();
     assert!(Client::start(sandbox.mcp_command()).end().is_empty());
 }

@@ -1,14 +1,14 @@
-//! A disk that loses its power: which files can be there afterwards, after what programs asked of it.
+//! A disk that loses its power: computes the files that may exist afterwards from the recorded operations.
 //!
-//! A write is safe when its file was synced after it, a name when its directory was. Of everything else any part may be
-//! there: none, all, some, or half of a write, cut between two sectors.
+//! A write is safe once its file was synced after it, a name once its directory was. Of everything else any part may
+//! survive: none, all, some, or part of a write, cut between two sectors.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const SECTOR: usize = 512;
 
-/// What a program asked for, or where the test stood.
+/// A recorded operation, or a mark of the test.
 #[derive(Debug, Clone)]
 pub enum Step {
     Opened { path: PathBuf, inode: u64 },
@@ -22,7 +22,7 @@ pub enum Step {
     Marked(String),
 }
 
-/// Chance that can be repeated.
+/// A seeded random generator.
 pub struct Chance(pub u64);
 
 impl Chance {
@@ -39,14 +39,14 @@ impl Chance {
     }
 }
 
-/// How much of what was not synced is there.
+/// The fate of unsynced operations.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Nothing,
     Everything,
-    /// Up to some step.
+    /// All up to some step survive.
     Beginning,
-    /// Each write or not, whole or torn.
+    /// Each write survives or not, whole or torn.
     Anything,
 }
 
@@ -98,11 +98,11 @@ impl Names {
     }
 }
 
-/// The disk at some moment.
+/// The state of the disk after some steps.
 #[derive(Debug, Default)]
 pub struct Disk {
     contents: Vec<Content>,
-    /// As programs see them.
+    /// The names as programs see them.
     present: Names,
     safe: Names,
     pending: Vec<Naming>,
@@ -110,7 +110,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// After one more step.
+    /// Applies one more step.
     pub fn take(&mut self, step: &Step) {
         match step {
             Step::Opened { path, inode } => self.opened(path, *inode),
@@ -160,14 +160,13 @@ impl Disk {
         synced.iter().for_each(|naming: &Naming| self.safe.apply(naming));
     }
 
-    /// What may be there when the power is back: files by their path.
+    /// A possible state after the power returns: files by path.
     pub fn files_after_power_loss(&self, root: &Path, chance: &mut Chance) -> BTreeMap<PathBuf, Vec<u8>> {
         const FATES: [Fate; 5] =
             [Fate::Nothing, Fate::Everything, Fate::Beginning, Fate::Anything, Fate::Anything];
         let fate = FATES[chance.below(FATES.len())];
         let mut names = self.safe.clone();
-        // Names are kept in the order in which they were given, by every file system with a journal, and whatever becomes of
-        // the files.
+        // File systems with a journal keep the order of changes to names, regardless of the files' contents.
         let kept = match FATES[chance.below(FATES.len())] {
             Fate::Nothing => 0,
             Fate::Everything => self.pending.len(),
@@ -216,7 +215,7 @@ fn apply(bytes: &mut Vec<u8>, change: &Change) {
     }
 }
 
-/// Some of its sectors, or of its beginning.
+/// Writes only some sectors, or only the first part.
 fn tear(bytes: &mut Vec<u8>, change: &Change, chance: &mut Chance) {
     let Change::Write(at, written) = change else { return };
     let (mut from, from_the_beginning) = (0, chance.below(2) == 0);

@@ -1,4 +1,4 @@
-//! What the real programs asked of the disk, noted by a library that is preloaded into them.
+//! The file operations of the real programs, recorded by a preloaded library.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use std::process::Command;
 use super::disk::Step;
 use crate::sandbox::{Sandbox, run};
 
-/// A sandbox whose programs are watched.
+/// A sandbox whose programs are recorded.
 pub struct Recording {
     pub sandbox: Sandbox,
     library: PathBuf,
@@ -16,7 +16,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// None, with the reason said, where programs cannot be watched.
+    /// `None`, with the reason printed, if programs cannot be recorded here.
     pub fn new() -> Option<Self> {
         let sandbox = Sandbox::new();
         let library = sandbox.path().join("record.so");
@@ -40,7 +40,7 @@ impl Recording {
         command
     }
 
-    /// Runs a hook to its end, and marks that.
+    /// Runs a hook to its end and records a mark.
     pub fn hook(&self, verb: &str, payload: &str, mark: &str) {
         run(self.watched(self.sandbox.hook_command(verb)), payload.as_bytes()).assert_unnoticed();
         self.mark(mark);
@@ -59,7 +59,7 @@ impl Recording {
         let trace = fs::read(&self.trace).unwrap();
         let mut rest = &trace[..];
         let mut steps = Vec::new();
-        // A program that was killed may have noted half of its last step.
+        // A killed program may have recorded half of its last step.
         while let Some((step, behind)) = read(rest) {
             steps.extend(step);
             rest = behind;

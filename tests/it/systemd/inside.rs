@@ -1,4 +1,4 @@
-//! Tests that run inside the machine, one after the other, each with a service of its own.
+//! Tests that run inside the machine, one after the other, each with its own service.
 
 mod install;
 mod life;

@@ -10,29 +10,29 @@ use tempfile::TempDir;
 
 use crate::sandbox::{Ran, run};
 
-/// Where the machine has what is tested.
+/// The directory of the tested programs inside the machine.
 pub const PLACE: &str = "/opt/claude-mem";
-/// This very program, inside.
+/// This test program, inside the machine.
 pub const TESTS: &str = "/opt/claude-mem/it";
 
 const PROJECT: &str = env!("CARGO_MANIFEST_DIR");
-/// The script's word for "not on this machine".
+/// The script's exit code for "not supported here".
 const CANNOT: i32 = 77;
 
-/// It is gone, with all that runs in it, when this is dropped, or when the test dies in whatever way: the script watches
-/// its standard input.
+/// A booted machine. It ends, with everything in it, when this is dropped or when the test dies in any way: the script
+/// watches its standard input.
 pub struct Machine {
     state: TempDir,
     script: Child,
 }
 
 impl Machine {
-    /// Boots one, or says why this machine cannot.
+    /// Boots one, or returns the reason why that is not possible.
     pub fn boot() -> Result<Self, String> {
         let state = tempfile::tempdir().unwrap();
         let mut command = script("boot", state.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own: who kills the test's must not kill the one that cleans up.
+        // Its own process group: a kill of the test's group must not kill the cleanup.
         let mut script = command.process_group(0).spawn().unwrap();
         let mut word = String::new();
         BufReader::new(script.stdout.take().unwrap()).read_line(&mut word).unwrap();
@@ -40,12 +40,12 @@ impl Machine {
             return Ok(Self { state, script });
         }
         let output = script.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(CANNOT), "{said}");
-        Err(said.trim().lines().last().unwrap_or_default().to_owned())
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(CANNOT), "{stderr}");
+        Err(stderr.trim().lines().last().unwrap_or_default().to_owned())
     }
 
-    /// Brings in the programs, the units, the payloads, and this very test.
+    /// Copies in the programs, the units, the payloads, and this test program.
     pub fn install(&self) {
         let tests = std::env::current_exe().unwrap();
         let program = Path::new(env!("CARGO_BIN_EXE_claude-mem"));
@@ -70,7 +70,7 @@ impl Machine {
         assert!(unpacking.status().unwrap().success() && pack.wait().unwrap().success());
     }
 
-    /// Runs something as the user.
+    /// Runs a command as the user.
     pub fn user(&self, arguments: &[&str]) -> Ran {
         let mut command = script("user", self.state.path());
         command.args(arguments);

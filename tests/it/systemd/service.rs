@@ -1,4 +1,4 @@
-//! The installed service as its user has it: units, hook, socket, journal, database.
+//! The installed service from its user's point of view: units, hook, socket, journal, database.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -18,13 +18,13 @@ use crate::sandbox::run;
 pub const SERVICE: &str = "claude-mem.service";
 pub const SOCKET: &str = "claude-mem.socket";
 
-/// Installed anew for each test, with nothing remembered, and gone after it.
+/// Freshly installed for each test, with an empty database, and removed afterwards.
 pub struct Service {
     pub home: PathBuf,
 }
 
 impl Service {
-    /// Installs it and lets the socket listen. Nothing if this is not the machine that was booted for it.
+    /// Installs it and starts the socket. `None` outside the machine that was booted for it.
     pub fn install() -> Option<Self> {
         if std::env::current_exe().unwrap() != Path::new(TESTS) {
             eprintln!("SKIPPED: this is not the machine that was booted for it");
@@ -40,7 +40,7 @@ impl Service {
         for name in [SERVICE, SOCKET] {
             fs::copy(packaged(name), service.units().join(name)).unwrap();
         }
-        // It reads the units anew by itself.
+        // systemd reloads the units by itself.
         service.systemctl(&["enable", "--now", SOCKET]);
         Some(service)
     }
@@ -49,35 +49,35 @@ impl Service {
         self.home.join(".config/systemd/user")
     }
 
-    /// Where the service keeps its data.
+    /// The service's data directory.
     pub fn data(&self) -> PathBuf {
         self.home.join(".claude-mem")
     }
 
-    /// For what tests and the programs that they make up write.
+    /// A directory for files of the tests and their scripts.
     pub fn scratch(&self) -> PathBuf {
         self.home.join("scratch")
     }
 
-    /// `systemctl --user` with these arguments; what it prints.
+    /// Runs `systemctl --user` with these arguments and returns its output.
     pub fn systemctl(&self, arguments: &[&str]) -> String {
         let output = Command::new("systemctl").arg("--user").args(arguments).output().unwrap();
         assert!(output.status.success(), "systemctl --user {arguments:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What systemd says of a unit.
+    /// A property of a unit.
     pub fn property(&self, unit: &str, name: &str) -> String {
         self.systemctl(&["show", "--value", "-p", name, unit]).trim().to_owned()
     }
 
-    /// The worker, once there is one.
+    /// The worker's process id, once it runs.
     pub fn pid(&self) -> Pid {
         wait_until("there is a worker", || self.property(SERVICE, "ActiveState") == "active");
         Pid::from_raw(self.property(SERVICE, "MainPID").parse().unwrap()).unwrap()
     }
 
-    /// The worker that comes after this one.
+    /// The process id of the worker after this one.
     pub fn next_pid(&self, before: Pid) -> Pid {
         let is_new = || {
             let pid = Pid::from_raw(self.property(SERVICE, "MainPID").parse().unwrap());
@@ -102,13 +102,13 @@ impl Service {
         self.systemctl(&["daemon-reload"]);
     }
 
-    /// What the packaging has under this name, to be dropped in.
+    /// Installs a packaged drop-in of this name.
     pub fn packaged_drop_in(&self, name: &str) {
         let text = fs::read_to_string(packaged(&format!("{SERVICE}.d/{name}"))).unwrap();
         self.drop_in(name, &text);
     }
 
-    /// Complaints of systemd's about the installed units.
+    /// systemd's complaints about the installed units.
     pub fn verify(&self) -> Output {
         let units = [SERVICE, SOCKET].map(|name| self.units().join(name));
         Command::new("systemd-analyze").args(["--user", "verify"]).args(units).output().unwrap()
@@ -124,14 +124,14 @@ impl Service {
         run(command, payload.to_string().as_bytes()).assert_unnoticed();
     }
 
-    /// One turn of a session, as far as hooks see it.
+    /// The hooks of one turn of a session.
     pub fn turn(&self, session: &str) {
         self.hook("new", "UserPromptSubmit/plain-1.json", session);
         self.hook("save", "PostToolUse/Edit.json", session);
         self.hook("summary", "Stop/plain-1.json", session);
     }
 
-    /// Waits until the turn is told in an observation and a summary, each once.
+    /// Waits until the turn has exactly one observation and one summary.
     pub fn wait_until_remembered(&self, session: &str) {
         let count = |table: &str| {
             let sql = format!("SELECT count(*) FROM {table} WHERE session_id = ?1");
@@ -147,7 +147,7 @@ impl Service {
         database
     }
 
-    /// What the service wrote to the journal, and systemd about it, since it was installed.
+    /// Journal entries by and about the service since its installation.
     pub fn journal(&self) -> Vec<Value> {
         let mut command = Command::new("journalctl");
         let output = command.args(["--user", "-o", "json", "--user-unit", SERVICE]).output().unwrap();
@@ -168,14 +168,14 @@ impl Service {
         find().unwrap()
     }
 
-    /// The state of health that the worker tells.
+    /// The health status that the worker reports.
     pub fn health(&self) -> Value {
         let (status, body) = self.ask("GET", "/api/health", "").unwrap();
         assert_eq!(status, 200);
         serde_json::from_str(&body).unwrap()
     }
 
-    /// One request on a connection of its own.
+    /// One request on its own connection.
     pub fn ask(&self, method: &str, route: &str, body: &str) -> io::Result<(u16, String)> {
         let mut stream = UnixStream::connect(self.data().join("worker.sock"))?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;

@@ -1,13 +1,13 @@
-//! Variables that somebody else has set.
+//! Environment variables from other programs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::sandbox::{Sandbox, run, tool_payload};
 
-/// Where git is started from, a hook of git's own for example, there are variables that name another repository.
+/// Processes started by git, such as its hooks, inherit variables that name another repository.
 #[test]
-fn git_is_asked_about_the_project_and_not_about_what_the_environment_names() {
+fn git_variables_do_not_redirect_our_git() {
     let sandbox = Sandbox::new();
     let (programs, seen) = (sandbox.path().join("bin"), sandbox.path().join("seen"));
     fs::create_dir_all(sandbox.path().join("project/.git/objects")).unwrap();
@@ -30,16 +30,16 @@ fn git_is_asked_about_the_project_and_not_about_what_the_environment_names() {
     ];
     context.envs(foreign.map(|name| (name, "/elsewhere")));
     context.args(["context"]).current_dir(sandbox.path().join("project")).env("PATH", &programs);
-    let told = run(context, b"");
-    assert_eq!(told.code, Some(0), "{told:?}");
+    let output = run(context, b"");
+    assert_eq!(output.code, Some(0), "{output:?}");
     let seen = fs::read_to_string(seen).expect("git was asked");
     assert!(seen.contains("CLAUDE_MEM_INTERNAL=1") && seen.contains("GIT_ALLOW_PROTOCOL=none"), "{seen}");
     assert!(!seen.contains("/elsewhere"), "{seen}");
 }
 
-/// A relative directory would be another one in every project, and inside of it.
+/// A relative directory would be a different one inside every project.
 #[test]
-fn a_relative_data_directory_is_refused_and_nothing_is_written_into_the_project() {
+fn a_relative_data_directory_is_refused() {
     let sandbox = Sandbox::new();
     let project = sandbox.path().join("project");
     fs::create_dir(&project).unwrap();
@@ -50,13 +50,13 @@ fn a_relative_data_directory_is_refused_and_nothing_is_written_into_the_project(
     assert_eq!(sandbox.dropped(), 1, "it is counted");
     let mut status = sandbox.command(env!("CARGO_BIN_EXE_claude-mem"));
     status.arg("status").env("CLAUDE_MEM_HOME", "mem").current_dir(&project);
-    let told = run(status, b"");
-    assert!(told.code == Some(1) && told.stderr.contains("CLAUDE_MEM_HOME"), "{told:?}");
+    let output = run(status, b"");
+    assert!(output.code == Some(1) && output.stderr.contains("CLAUDE_MEM_HOME"), "{output:?}");
 }
 
-/// Whatever settings the environment holds, a hook records, and says nothing.
+/// A hook records silently despite invalid settings in the environment.
 #[test]
-fn settings_in_the_environment_that_make_no_sense_lose_nothing() {
+fn bad_settings_in_the_environment_lose_no_event() {
     let sandbox = Sandbox::new();
     let mut hook = sandbox.hook_command("save");
     for (name, value) in [

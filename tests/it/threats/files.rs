@@ -1,4 +1,4 @@
-//! Files and links that somebody else may have laid, and files that somebody else may find.
+//! Files and links planted by other users, and files that other users may find.
 
 use std::fs;
 use std::io::Read;
@@ -24,9 +24,9 @@ fn all_below(place: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Backups, exports, the spool, sockets, the log: whatever the user's own habits about permissions are.
+/// Backups, exports, the spool, sockets, the log: private regardless of the user's umask.
 #[test]
-fn everything_that_is_kept_is_its_owners_alone_even_without_a_umask() {
+fn all_files_are_private_even_without_a_umask() {
     let sandbox = Sandbox::new();
     let without_umask = |program: &str, arguments: &[&str], input: &str| {
         let mut command = sandbox.command("/bin/sh");
@@ -50,9 +50,33 @@ fn everything_that_is_kept_is_its_owners_alone_even_without_a_umask() {
     }
 }
 
-/// In a directory that others can write, they can guess the name under which an export is begun.
 #[test]
-fn an_export_is_not_written_through_a_link_or_into_somebody_elses_file() {
+fn any_first_command_creates_a_private_database() {
+    let commands: [&[&str]; 6] = [
+        &["import", "no-such-file"],
+        &["reindex"],
+        &["queue", "purge"],
+        &["queue", "retry"],
+        &["learn", "add", "Use pnpm"],
+        &["doctor"],
+    ];
+    for arguments in commands {
+        let sandbox = Sandbox::new();
+        let mut command = sandbox.command("/bin/sh");
+        command
+            .args(["-c", "umask 000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_claude-mem")])
+            .args(arguments);
+        run(command, b"");
+        for place in all_below(sandbox.data()).into_iter().filter(|place| place.exists()) {
+            let mode = fs::symlink_metadata(&place).unwrap().mode() & 0o777;
+            assert_eq!(mode & 0o077, 0, "{arguments:?}: {} has mode {mode:o}", place.display());
+        }
+    }
+}
+
+/// In a directory that others can write, they can guess the temporary name of an export.
+#[test]
+fn an_export_follows_no_link_and_reuses_no_file() {
     let sandbox = Sandbox::new();
     sandbox.hook("save", tool_payload("s", "t", sandbox.path(), &"remembered".into()));
     let shared = sandbox.path().join("shared");
@@ -61,11 +85,11 @@ fn an_export_is_not_written_through_a_link_or_into_somebody_elses_file() {
         (shared.join("memory.jsonl"), shared.join("memory.jsonl.tmp"), sandbox.path().join("precious"));
     fs::write(&precious, "precious").unwrap();
     symlink(&precious, &guessed).unwrap();
-    let told = mem(&sandbox, &["export", target.to_str().unwrap()]);
-    assert_eq!(told.code, Some(0), "{told:?}");
+    let output = mem(&sandbox, &["export", target.to_str().unwrap()]);
+    assert_eq!(output.code, Some(0), "{output:?}");
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
     fs::remove_file(&target).unwrap();
-    // A file that its maker keeps open for reading.
+    // A file that its creator keeps open for reading.
     fs::write(&guessed, "").unwrap();
     fs::set_permissions(&guessed, fs::Permissions::from_mode(0o666)).unwrap();
     let mut planted = fs::File::open(&guessed).unwrap();
@@ -76,12 +100,12 @@ fn an_export_is_not_written_through_a_link_or_into_somebody_elses_file() {
     assert!(fs::read_to_string(&target).unwrap().contains("remembered"));
 }
 
-/// Somebody else may have made the directory before us, where its name can be guessed.
+/// Another user may create the directory first if its name can be guessed.
 #[test]
-fn a_data_directory_of_somebody_else_is_not_used() {
+fn a_data_directory_of_another_user_is_refused() {
     let sandbox = Sandbox::new();
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can give a directory to somebody else");
+        eprintln!("skipped: only root can change the owner of a directory");
         return;
     }
     fs::create_dir(sandbox.data()).unwrap();
@@ -90,20 +114,20 @@ fn a_data_directory_of_somebody_else_is_not_used() {
     sandbox.hook("save", tool_payload("s", "t", sandbox.path(), &"x".into())).assert_unnoticed();
     assert_eq!(fs::read_dir(sandbox.data()).unwrap().count(), 0);
     assert_eq!(sandbox.dropped(), 1);
-    // Nor through a link of ours that leads there.
+    // Nor through our own link to it.
     let link = sandbox.path().join("link");
     symlink(sandbox.data(), &link).unwrap();
     let mut hook = sandbox.hook_command("save");
     hook.env("CLAUDE_MEM_HOME", &link);
     run(hook, tool_payload("s", "t", sandbox.path(), &"x".into()).as_bytes()).assert_unnoticed();
     assert_eq!(fs::read_dir(sandbox.data()).unwrap().count(), 0);
-    let told = mem(&sandbox, &["worker"]);
-    assert!(told.code == Some(1) && told.stderr.contains("belongs to user 65534"), "{told:?}");
+    let output = mem(&sandbox, &["worker"]);
+    assert!(output.code == Some(1) && output.stderr.contains("belongs to user 65534"), "{output:?}");
 }
 
-/// A pipe in the spool would hold the worker up for ever, and everything behind it.
+/// A pipe in the spool would block the worker and all later files for ever.
 #[test]
-fn what_is_no_file_in_the_spool_stops_nothing() {
+fn non_files_in_the_spool_are_skipped() {
     let sandbox = Sandbox::new();
     let holder = {
         sandbox.hook("save", tool_payload("s", "before", sandbox.path(), &"x".into()));

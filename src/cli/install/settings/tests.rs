@@ -17,7 +17,7 @@ fn ours(text: &str) -> usize {
 }
 
 #[test]
-fn settings_that_are_absent_or_empty_become_an_object_with_our_hooks() {
+fn missing_or_empty_settings_get_our_hooks() {
     for text in ["", " \n"] {
         let wired = with_hooks(text, &wanted()).unwrap();
         insta::assert_snapshot!("fresh_settings", wired);
@@ -39,7 +39,7 @@ const OTHERS: &str = r#"{
 "#;
 
 #[test]
-fn other_hooks_and_every_other_byte_stay() {
+fn other_hooks_and_all_other_bytes_are_preserved() {
     let wired = with_hooks(OTHERS, &wanted()).unwrap();
     insta::assert_snapshot!("settings_with_other_hooks", wired);
     for line in OTHERS.lines().filter(|line| line.contains("model") || line.contains("permissions")) {
@@ -49,7 +49,7 @@ fn other_hooks_and_every_other_byte_stay() {
 }
 
 #[test]
-fn in_a_file_of_one_line_all_values_stay_though_lines_may_break() {
+fn one_line_file_keeps_its_values_when_reformatted() {
     let text = r#"{"a":1,"hooks":{"Stop":[{"hooks":[{"type":"command","command":"say done"}]}]},"z":[2]}"#;
     let wired = with_hooks(text, &wanted()).unwrap();
     assert_eq!(ours(&wired), WIRING.len());
@@ -58,7 +58,7 @@ fn in_a_file_of_one_line_all_values_stay_though_lines_may_break() {
 }
 
 #[test]
-fn wiring_twice_changes_nothing_the_second_time() {
+fn adding_hooks_is_idempotent() {
     for text in ["", "{}", OTHERS] {
         let once = with_hooks(text, &wanted()).unwrap();
         assert_eq!(with_hooks(&once, &wanted()).unwrap(), once);
@@ -66,7 +66,7 @@ fn wiring_twice_changes_nothing_the_second_time() {
 }
 
 #[test]
-fn older_wiring_of_ours_is_replaced_wherever_it_is() {
+fn older_hooks_of_ours_are_replaced_everywhere() {
     let old = r#"{"hooks": {
   "Notification": [{"hooks": [{"type": "command", "command": "/old/claude-mem-hook save"}]}],
   "Stop": [{"hooks": [
@@ -83,7 +83,7 @@ fn older_wiring_of_ours_is_replaced_wherever_it_is() {
 }
 
 #[test]
-fn a_client_that_knows_less_loses_the_events_that_would_silence_it() {
+fn older_client_gets_only_the_events_it_accepts() {
     let all = with_hooks("{}", &wanted()).unwrap();
     let safe: Vec<_> = wanted().into_iter().filter(|hook| hook.wire.is_old).collect();
     let fewer = with_hooks(&all, &safe).unwrap();
@@ -92,7 +92,7 @@ fn a_client_that_knows_less_loses_the_events_that_would_silence_it() {
 }
 
 #[test]
-fn line_ends_of_windows_stay_and_are_used() {
+fn crlf_line_endings_are_preserved_and_used() {
     let text = OTHERS.replace('\n', "\r\n");
     let wired = with_hooks(&text, &wanted()).unwrap();
     assert!(!wired.replace("\r\n", "").contains('\n'), "no bare line end");
@@ -100,7 +100,7 @@ fn line_ends_of_windows_stay_and_are_used() {
 }
 
 #[test]
-fn tabs_and_a_byte_order_mark_stay() {
+fn tabs_and_byte_order_mark_are_preserved() {
     let text = "\u{feff}{\n\t\"model\": \"opus\"\n}";
     let wired = with_hooks(text, &wanted()).unwrap();
     assert!(
@@ -111,7 +111,7 @@ fn tabs_and_a_byte_order_mark_stay() {
 }
 
 #[test]
-fn comments_and_mistakes_are_refused_with_their_place() {
+fn comments_and_syntax_errors_report_their_position() {
     let comment = with_hooks("{\n  // mine\n  \"a\": 1\n}", &wanted()).unwrap_err().to_string();
     assert!(comment.contains("line 2, column 3") && comment.contains("comments"), "{comment}");
     for bad in ["{", "{\"a\": 1,}", "{'a': 1}", "{\"a\": 1} x", "nonsense"] {
@@ -120,7 +120,7 @@ fn comments_and_mistakes_are_refused_with_their_place() {
 }
 
 #[test]
-fn a_shape_that_the_client_does_not_know_is_refused() {
+fn unexpected_shapes_are_refused() {
     for bad in ["[]", "1", r#"{"hooks": []}"#, r#"{"hooks": {"Stop": {}}}"#, r#"{"hooks": {}, "hooks": {}}"#]
     {
         assert!(matches!(with_hooks(bad, &wanted()), Err(SettingsError::Shape(_))), "{bad}");
@@ -137,7 +137,7 @@ fn a_large_file_is_edited_like_a_small_one() {
 }
 
 #[test]
-fn plugins_and_the_main_switch_are_seen() {
+fn enabled_plugins_and_disable_all_hooks_are_read() {
     let text =
         r#"{"enabledPlugins": {"claude-mem@thedotmack": true, "off@x": false}, "disableAllHooks": true}"#;
     assert_eq!(enabled_plugins(text), ["claude-mem@thedotmack"]);

@@ -1,6 +1,6 @@
-//! Reads one string of JSON, also where the model forgot to escape what is in it.
+//! Reads one JSON string, even with quotes inside that the model did not escape.
 
-/// Reads what follows the opening quote: how many bytes, the text, and whether its closing quote was there.
+/// Reads the text after the opening quote. Returns the bytes read, the text, and true if the closing quote was found.
 pub(super) fn read(rest: &str, quote: u8, is_key: bool, is_listed: bool) -> (usize, String, bool) {
     let quote = char::from(quote);
     let mut string = String::new();
@@ -27,8 +27,8 @@ pub(super) fn read(rest: &str, quote: u8, is_key: bool, is_listed: bool) -> (usi
     }
 }
 
-/// Whether a quote in front of this ends its string. In valid JSON it always does; a quote that the model did not
-/// escape stands in front of something else.
+/// True if a quote in front of this text ends its string. In valid JSON it always does; other text follows a quote that the
+/// model did not escape.
 fn closes(behind: &str, is_listed: bool) -> bool {
     let next = behind.trim_start();
     let Some(rest) = next.strip_prefix(',') else {
@@ -45,7 +45,7 @@ fn closes(behind: &str, is_listed: bool) -> bool {
             && (is_listed && word.trim_start().starts_with([',', ']']) || word.trim_start().starts_with(':'))
 }
 
-/// How long the escape is that begins here, and what it stands for.
+/// The escape that begins here: its length and its character.
 fn escape(text: &str) -> (usize, Option<char>) {
     let Some(letter) = text.chars().nth(1) else { return (1, None) };
     let plain = match letter {
@@ -56,7 +56,7 @@ fn escape(text: &str) -> (usize, Option<char>) {
         'f' => '\u{c}',
         '"' | '\\' | '/' | '\'' => letter,
         'u' => return unicode(text),
-        // Not an escape: `\d` of a regular expression, `C:\Users`. The backslash is meant.
+        // Not an escape: `\d` of a regular expression, `C:\Users`. Keep the backslash.
         _ => return (1, Some('\\')),
     };
     (2, Some(plain))

@@ -12,7 +12,7 @@ use crate::sandbox::run;
 
 const SETTINGS: &str = "{\r\n  \"model\": \"opus\",\r\n  \"hooks\": { \"Stop\": [] }\r\n}";
 
-/// A home with nothing but Claude Code's settings in it; cleaned up like any other service's.
+/// A home with only Claude Code's settings, cleaned up like any other service's.
 fn home() -> Option<Service> {
     if std::env::current_exe().unwrap() != Path::new(TESTS) {
         eprintln!("SKIPPED: this is not the machine that was booted for it");
@@ -47,38 +47,38 @@ fn succeeds(program: &Path, arguments: &[&str]) -> String {
 
 #[test]
 #[ignore = "runs inside the machine that another test boots"]
-fn install_ends_with_a_healthy_doctor_and_uninstall_leaves_nothing_but_data() {
+fn install_passes_doctor_and_uninstall_leaves_only_data() {
     let Some(service) = home() else { return };
     let before = files(&service.home);
     let bin = service.home.join(".local/bin");
-    let told =
+    let output =
         succeeds(&Path::new(PLACE).join("claude-mem"), &["install", "--bin-dir", bin.to_str().unwrap()]);
-    assert!(told.contains("systemd"), "{told}");
+    assert!(output.contains("systemd"), "{output}");
     let program = bin.join("claude-mem");
     let doctor = succeeds(&program, &["doctor"]);
-    assert!(doctor.contains("Everything works.") && doctor.contains("under systemd"), "{doctor}");
+    assert!(doctor.contains("All checks passed.") && doctor.contains("under systemd"), "{doctor}");
     for unit in [SERVICE, SOCKET] {
         assert_eq!(service.systemctl(&["is-enabled", unit]), "enabled\n");
     }
 
-    // A worker that ended is started by the next hook, through its socket.
+    // The next hook starts a stopped worker through its socket.
     service.systemctl(&["stop", SERVICE]);
     assert_eq!(service.property(SERVICE, "ActiveState"), "inactive");
     service.turn("after-the-install");
     service.wait_until_remembered("after-the-install");
     let logs = succeeds(&program, &["logs"]);
-    assert!(logs.contains("serves"), "{logs}");
+    assert!(logs.contains("serving"), "{logs}");
     let status = succeeds(&program, &["status"]);
     assert!(status.contains("under systemd"), "{status}");
 
-    // Who stops it wants it stopped, and who starts it has it again.
+    // `stop` keeps it stopped, and `start` starts it again.
     succeeds(&program, &["stop"]);
     service.hook("save", "PostToolUse/Edit.json", "while-it-is-stopped");
     assert_eq!(service.property(SERVICE, "ActiveState"), "inactive");
     succeeds(&program, &["start"]);
     wait_until("it is active", || service.property(SERVICE, "ActiveState") == "active");
 
-    // A second time is the same again.
+    // A second install gives the same result.
     succeeds(&program, &["install", "--bin-dir", bin.to_str().unwrap()]);
     succeeds(&program, &["doctor"]);
 

@@ -1,4 +1,4 @@
-//! How the worker comes, goes, and comes again.
+//! The worker's life cycle: start, stop, restart, watchdog.
 
 use std::fs;
 use std::io::Write;
@@ -12,15 +12,19 @@ use crate::llm::claude::wait_until;
 
 #[test]
 #[ignore = "runs inside the machine that another test boots"]
-fn systemd_has_nothing_to_say_against_the_units() {
+fn systemd_accepts_the_units_without_complaint() {
     let Some(service) = Service::install() else { return };
     for name in ["", "sandbox.conf"] {
         if !name.is_empty() {
             service.packaged_drop_in(name);
         }
-        // It ends with 0 whatever it finds.
-        let said = service.verify();
-        assert!(said.stdout.is_empty() && said.stderr.is_empty(), "{name}: {said:?}");
+        // Its exit code is always 0.
+        let verified = service.verify();
+        let complaints = String::from_utf8_lossy(&verified.stderr).into_owned();
+        // Known since 254; older managers ignore them with a warning.
+        let is_new = |line: &&str| line.contains("'RestartSteps'") || line.contains("'RestartMaxDelaySec'");
+        let left: Vec<&str> = complaints.lines().filter(|line| !is_new(line)).collect();
+        assert!(verified.stdout.is_empty() && left.is_empty(), "{name}: {verified:?}");
     }
 }
 
@@ -29,7 +33,7 @@ fn systemd_has_nothing_to_say_against_the_units() {
 fn enabling_the_service_enables_its_sockets_and_starts_both() {
     let Some(service) = Service::install() else { return };
     service.systemctl(&["disable", "--now", SOCKET]);
-    assert!(!service.data().join("worker.sock").exists(), "a socket that nobody holds is no socket");
+    assert!(!service.data().join("worker.sock").exists(), "a socket file without a listener is removed");
     service.systemctl(&["enable", "--now", SERVICE]);
     for unit in [SERVICE, SOCKET] {
         assert_eq!(service.systemctl(&["is-enabled", unit]), "enabled\n");
@@ -40,7 +44,7 @@ fn enabling_the_service_enables_its_sockets_and_starts_both() {
 
 #[test]
 #[ignore = "runs inside the machine that another test boots"]
-fn the_first_hook_starts_the_worker_and_its_event_becomes_memory() {
+fn the_first_hook_starts_the_worker() {
     let Some(service) = Service::install() else { return };
     let mode = |name| fs::metadata(service.data().join(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(""), mode("worker.sock"), mode("nudge.sock")), (0o700, 0o600, 0o600));
@@ -55,12 +59,12 @@ fn the_first_hook_starts_the_worker_and_its_event_becomes_memory() {
 
 #[test]
 #[ignore = "runs inside the machine that another test boots"]
-fn the_journal_has_sentences_for_people_and_fields_for_searches() {
+fn the_journal_has_readable_messages_and_search_fields() {
     let Some(service) = Service::install() else { return };
     let pid = service.health()["pid"].to_string();
-    let entry = service.wait_for_message(" serves ");
+    let entry = service.wait_for_message(" serving ");
     let is = |field: &str, value: &str| assert_eq!(entry[field], value, "{field} in {entry:#}");
-    is("MESSAGE", &format!("version {} serves {}", env!("CARGO_PKG_VERSION"), service.data().display()));
+    is("MESSAGE", &format!("version {} serving {}", env!("CARGO_PKG_VERSION"), service.data().display()));
     is("SYSLOG_IDENTIFIER", "claude-mem");
     is("PRIORITY", "6");
     is("F_VERSION", env!("CARGO_PKG_VERSION"));
@@ -73,7 +77,7 @@ fn the_journal_has_sentences_for_people_and_fields_for_searches() {
 
 #[test]
 #[ignore = "runs inside the machine that another test boots"]
-fn a_worker_that_was_stopped_comes_back_with_the_next_hook() {
+fn the_next_hook_restarts_a_stopped_worker() {
     let Some(service) = Service::install() else { return };
     service.turn("before");
     service.wait_until_remembered("before");
@@ -88,7 +92,7 @@ fn a_worker_that_was_stopped_comes_back_with_the_next_hook() {
 
 #[test]
 #[ignore = "runs inside the machine that another test boots"]
-fn a_worker_that_was_killed_comes_back_by_itself_and_nothing_is_lost() {
+fn a_killed_worker_restarts_and_loses_nothing() {
     let Some(service) = Service::install() else { return };
     service.health();
     let first = service.pid();
@@ -118,7 +122,7 @@ fn a_worker_that_is_stuck_is_replaced() {
 
 #[test]
 #[ignore = "runs inside the machine that another test boots"]
-fn a_worker_shows_life_while_it_is_idle_and_while_it_is_degraded() {
+fn the_watchdog_is_fed_while_idle_and_while_degraded() {
     let Some(service) = Service::install() else { return };
     service.drop_in("watchdog.conf", "[Service]\nWatchdogSec=3s\n");
     for settings in ["", "no such key = 1\n"] {
@@ -137,12 +141,12 @@ fn a_worker_shows_life_while_it_is_idle_and_while_it_is_degraded() {
 
 #[test]
 #[ignore = "runs inside the machine that another test boots"]
-fn a_stopping_worker_gets_the_time_that_the_settings_give_it() {
+fn a_stopping_worker_gets_the_configured_time() {
     let Some(service) = Service::install() else { return };
     service.drop_in("impatient.conf", "[Service]\nTimeoutStopSec=500ms\n");
     fs::write(service.data().join("config.toml"), "[worker]\nstop_s = 3\n").unwrap();
     service.health();
-    // A request that is never complete: half of the time is for such.
+    // A request that is never completed: half of the stop time is for such requests.
     let mut unfinished = UnixStream::connect(service.data().join("worker.sock")).unwrap();
     unfinished
         .write_all(b"POST /api/summarize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")

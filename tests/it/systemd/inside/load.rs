@@ -14,7 +14,7 @@ const CLIENTS: u32 = 4;
 
 #[test]
 #[ignore = "runs inside the machine that another test boots"]
-fn no_request_fails_while_the_worker_restarts_and_reloads_under_load() {
+fn no_request_fails_during_restarts_and_reloads_under_load() {
     let Some(service) = Service::install() else { return };
     let load = Load::default();
     thread::scope(|scope| {
@@ -46,7 +46,7 @@ fn no_request_fails_while_the_worker_restarts_and_reloads_under_load() {
     assert_eq!(service.property(SERVICE, "NRestarts"), "0", "none of the restarts was a crash's");
 }
 
-/// What the clients share.
+/// State shared by the clients.
 #[derive(Default)]
 struct Load {
     is_over: AtomicBool,
@@ -56,7 +56,7 @@ struct Load {
 }
 
 impl Load {
-    /// Asks and sends in turn until it is over.
+    /// Sends reads and writes in turn until the test ends.
     fn press(&self, service: &Service, client: u32) {
         let mut number = 0;
         while !self.is_over.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! What is broken is said, costs nothing that was accepted, and is over when it is repaired.
+//! Faults are reported, lose no accepted event, and end when they are fixed.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::llm::claude::wait_until;
 
 #[test]
 #[ignore = "runs inside the machine that another test boots"]
-fn settings_that_make_no_sense_are_told_everywhere_and_a_repair_is_noticed() {
+fn bad_settings_are_reported_and_a_fix_is_noticed() {
     let Some(service) = Service::install() else { return };
     let settings = service.data().join("config.toml");
     fs::write(&settings, "[worker]\nstop_s = 'soon'\n").unwrap();
@@ -23,14 +23,14 @@ fn settings_that_make_no_sense_are_told_everywhere_and_a_repair_is_noticed() {
     fs::write(&settings, "[worker]\nstop_s = 7\n").unwrap();
     service.systemctl(&["reload", SERVICE]);
     service.wait_until_remembered("while it is degraded");
-    service.wait_for_message("well again");
+    service.wait_for_message("healthy again");
     wait_until("systemd knows", || !service.property(SERVICE, "StatusText").contains("degraded"));
     assert_eq!((service.pid(), &service.health()["status"]), (pid, &"ok".into()), "it never ended");
 }
 
 #[test]
 #[ignore = "runs inside the machine that another test boots"]
-fn what_the_environment_file_says_reaches_the_worker() {
+fn the_environment_file_reaches_the_worker() {
     let Some(service) = Service::install() else { return };
     fs::write(service.data().join("environment"), "CLAUDE_MEM_WORKER_STOP_S=soon\n").unwrap();
     let health = service.health();
@@ -44,15 +44,18 @@ fn what_the_environment_file_says_reaches_the_worker() {
 #[ignore = "runs inside the machine that another test boots"]
 fn a_worker_that_cannot_start_does_not_take_the_socket_with_it() {
     let Some(service) = Service::install() else { return };
-    // At once, and so often that every limit which systemd has by default is passed.
-    service.drop_in("broken.conf", "[Service]\nRestartSec=0\nExecStart=\nExecStart=/bin/false\n");
+    // Immediately, and often enough to exceed systemd's default start limits.
+    service.drop_in(
+        "broken.conf",
+        "[Service]\nRestartSec=0\nRestartSteps=0\nExecStart=\nExecStart=/bin/false\n",
+    );
     service.turn("while it fails");
     let restarts = || service.property(SERVICE, "NRestarts").parse::<u32>().unwrap();
     wait_until("it failed often", || restarts() >= 30);
     assert_eq!(service.property(SOCKET, "ActiveState"), "active");
     service.turn("after many failures");
     service.remove_drop_in("broken.conf");
-    // Nobody has to do anything about it.
+    // It recovers without intervention.
     for session in ["while it fails", "after many failures"] {
         service.wait_until_remembered(session);
     }
@@ -61,7 +64,7 @@ fn a_worker_that_cannot_start_does_not_take_the_socket_with_it() {
 
 #[test]
 #[ignore = "runs inside the machine that another test boots"]
-fn a_program_that_is_broken_and_then_replaced_is_started_again() {
+fn a_replaced_broken_program_is_started_again() {
     let Some(service) = Service::install() else { return };
     service.drop_in("soon.conf", "[Service]\nRestartSec=100ms\n");
     let program = service.home.join(".local/bin/claude-mem");

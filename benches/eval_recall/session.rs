@@ -1,0 +1,280 @@
+//! Replays a project's events, and queries the memory at each recall moment, like the routes do.
+
+use std::collections::HashMap;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+use claude_mem::config::Config;
+use claude_mem::context::moment::{self, Moment, Told};
+use claude_mem::context::{self, Hint, Question, Situation, recall};
+use claude_mem::hook;
+use claude_mem::model::{Event, EventBody, SessionId, SessionStamp};
+use claude_mem::store;
+use claude_mem::store::context::Shown;
+use claude_mem::store::log::{LogEntry, log};
+use rusqlite::{Connection, params};
+use serde_json::Value;
+
+use crate::history::within;
+use crate::project::Project;
+use crate::replay::{Scratch, Worker};
+
+/// The kind of a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Start,
+    Prompt,
+    Edit,
+    Failure,
+}
+
+/// A moment, and the answer.
+pub struct Case {
+    pub kind: Kind,
+    pub project: String,
+    pub session: String,
+    /// The number of the moment in its session.
+    pub number: usize,
+    /// The prompt, the edit or the error; for a start its source.
+    pub asked: String,
+    pub text: String,
+    pub tokens: usize,
+    pub ms: f64,
+    /// The lines of a start, with their layers.
+    pub lines: Vec<(&'static str, String)>,
+    /// Fit of the best memories for a prompt, 0 to 1.
+    pub fits: Vec<f64>,
+}
+
+/// Replays a project.
+pub fn replay(scratch: &Scratch, project: &Project) -> Result<Vec<Case>> {
+    let worker = scratch.start_worker(&[])?;
+    // The worker creates the database.
+    while scratch.database().is_err() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let database = store::open_for_hook(&scratch.home(), 10_000)?;
+    let began = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis().try_into()?;
+    let mut player = Player {
+        scratch,
+        project,
+        worker,
+        database,
+        config: Config::default(),
+        began,
+        waiting: HashMap::new(),
+        count: HashMap::new(),
+        cases: Vec::new(),
+    };
+    for event in &project.events {
+        player.play(event)?;
+    }
+    let Player { worker, cases, .. } = player;
+    worker.stop()?;
+    Ok(cases)
+}
+
+struct Player<'a> {
+    scratch: &'a Scratch,
+    project: &'a Project,
+    worker: Worker,
+    database: Connection,
+    config: Config,
+    /// The start of the replay: rows with a later time were made by it.
+    began: i64,
+    /// Tool events of turns that have not ended.
+    waiting: HashMap<String, Vec<Event>>,
+    count: HashMap<String, usize>,
+    cases: Vec<Case>,
+}
+
+impl Player<'_> {
+    fn play(&mut self, event: &Event) -> Result<()> {
+        let Some(session) = &event.session else { return Ok(()) };
+        match &event.body {
+            EventBody::Start { source } => {
+                self.scratch.record(std::slice::from_ref(event))?;
+                self.start(session, source.as_deref(), event.at)?;
+            }
+            EventBody::Prompt { text } => {
+                self.end_turn(session, event)?;
+                self.ask(
+                    session,
+                    Kind::Prompt,
+                    text.clone(),
+                    &Moment::Prompt { text: text.clone() },
+                    event.at,
+                )?;
+            }
+            EventBody::Tool(tool) => {
+                let payload: Value = serde_json::from_str(&tool.payload.json).unwrap_or_default();
+                let name = tool.tool_name.as_deref().unwrap_or_default();
+                if tool.failed {
+                    let error = payload["error"].as_str().unwrap_or_default().to_owned();
+                    let command = payload["tool_input"]["command"].as_str().unwrap_or(name);
+                    let asked = format!("{command}\n{error}");
+                    self.ask(session, Kind::Failure, asked, &Moment::Failure { error }, event.at)?;
+                } else if matches!(name, "Edit" | "Write" | "MultiEdit")
+                    && let Some(moment) = edit(&payload["tool_input"], &self.project.root)
+                {
+                    let asked = described(&moment);
+                    self.ask(session, Kind::Edit, asked, &moment, event.at)?;
+                }
+                self.waiting.entry(session.id.as_str().to_owned()).or_default().push(event.clone());
+            }
+            EventBody::Summarize(_) | EventBody::End { .. } => self.end_turn(session, event)?,
+            EventBody::Rejected { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Records the rest of a turn and lets the worker write its note. The worker's clock is today's: new rows get the original
+    /// time afterwards.
+    fn end_turn(&mut self, session: &SessionStamp, event: &Event) -> Result<()> {
+        let mut events = self.waiting.remove(session.id.as_str()).unwrap_or_default();
+        events.push(event.clone());
+        self.scratch.record(&events)?;
+        hook::nudge(&self.scratch.home());
+        self.scratch.drain(&mut self.worker)?;
+        for (table, column) in [
+            ("observations", "created_at"),
+            ("session_summaries", "created_at"),
+            ("edit_traces", "created_at"),
+            ("repairs", "created_at"),
+            ("function_map", "snapshot_at"),
+            ("learnings", "updated_at"),
+        ] {
+            let sql = format!("UPDATE {table} SET {column} = ?1 WHERE {column} >= ?2");
+            self.database.prepare_cached(&sql)?.execute(params![event.at, self.began])?;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, session: &SessionStamp, source: Option<&str>, now: i64) -> Result<()> {
+        let began = Instant::now();
+        let search = recall::BySearch::new(&self.database, &self.config.search, &self.project.name, now);
+        let recall = |question: &Question| search.find(question);
+        let budget = usize::try_from(self.config.context.budget)?;
+        let built = context::build(
+            &self.database,
+            &context::Request {
+                project: &self.project.name,
+                project_path: &self.project.root,
+                root: &self.project.root,
+                session_id: session.id.as_str(),
+                source,
+                situation: Situation { branch: session.branch.clone(), ..Situation::default() },
+                recall: Some(&recall),
+                hint: Hint::default(),
+                now,
+                budget,
+                ..context::Request::default()
+            },
+        );
+        let ms = began.elapsed().as_secs_f64() * 1000.0;
+        if !built.text.is_empty() {
+            self.note("context", session, built.log_data(budget, "worker", source), now)?;
+        }
+        let case = Case {
+            kind: Kind::Start,
+            asked: source.unwrap_or_default().to_owned(),
+            tokens: built.tokens,
+            text: built.text,
+            lines: built.lines.into_iter().map(|line| (line.layer, line.text)).collect(),
+            ms,
+            fits: Vec::new(),
+            ..self.case(session)
+        };
+        self.cases.push(case);
+        Ok(())
+    }
+
+    fn ask(
+        &mut self,
+        session: &SessionStamp,
+        kind: Kind,
+        asked: String,
+        moment: &Moment,
+        now: i64,
+    ) -> Result<()> {
+        let settings = &self.config.context;
+        let budget = match moment {
+            Moment::Prompt { .. } => settings.per_prompt_budget,
+            Moment::File { .. } => settings.per_file_budget,
+            Moment::Failure { .. } => settings.on_failure_budget,
+        };
+        let budget = usize::try_from(budget)?;
+        let id = SessionId(session.id.as_str().to_owned());
+        let request = moment::Request {
+            project: &self.project.name,
+            project_path: &self.project.root,
+            session: &id,
+            settings: &self.config.search,
+            now,
+            budget,
+        };
+        let began = Instant::now();
+        let told: Told = moment::tell(&self.database, &request, moment, &Shown::default())?;
+        let ms = began.elapsed().as_secs_f64() * 1000.0;
+        let fits = match moment {
+            Moment::Prompt { text } => moment::fitted(&self.database, &request, text)?,
+            _ => Vec::new(),
+        };
+        if !told.text.is_empty() {
+            self.note(moment.event_type(), session, told.log_data(moment, budget), now)?;
+        }
+        let fits = fits.iter().map(|fitted| fitted.fit).take(3).collect();
+        let case = Case { kind, asked, tokens: told.tokens, text: told.text, ms, fits, ..self.case(session) };
+        self.cases.push(case);
+        Ok(())
+    }
+
+    fn note(&self, event_type: &'static str, session: &SessionStamp, data: Value, now: i64) -> Result<()> {
+        let entry = LogEntry { event_type, session: Some(session.id.clone()), data, ..LogEntry::default() };
+        Ok(log(&self.database, &entry, now)?)
+    }
+
+    fn case(&mut self, session: &SessionStamp) -> Case {
+        let count = self.count.entry(session.id.as_str().to_owned()).or_default();
+        *count += 1;
+        Case {
+            kind: Kind::Start,
+            project: self.project.name.clone(),
+            session: session.id.as_str().to_owned(),
+            number: *count,
+            asked: String::new(),
+            text: String::new(),
+            tokens: 0,
+            ms: 0.0,
+            lines: Vec::new(),
+            fits: Vec::new(),
+        }
+    }
+}
+
+/// The moment before an edit, as the hook sends it.
+fn edit(input: &Value, root: &str) -> Option<Moment> {
+    let path = within(input["file_path"].as_str()?, root)?;
+    let (mut old, mut new) = (String::new(), String::new());
+    let edits = input["edits"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for change in edits.iter().chain([input]) {
+        old.push_str(change["old_string"].as_str().unwrap_or_default());
+        new.push_str(change["new_string"].as_str().or(change["content"].as_str()).unwrap_or_default());
+        old.push('\n');
+        new.push('\n');
+    }
+    let lines = |text: &str, other: &str| -> Vec<String> {
+        let kept = |line: &&str| !line.is_empty() && !other.lines().any(|known| known.trim() == *line);
+        text.lines().map(str::trim).filter(kept).take(150).map(ToOwned::to_owned).collect()
+    };
+    let (added, removed) = (lines(&new, &old), lines(&old, &new));
+    Some(Moment::File { path, added, removed })
+}
+
+fn described(moment: &Moment) -> String {
+    let Moment::File { path, added, removed } = moment else { return String::new() };
+    let list = |sign: &str, lines: &[String]| {
+        lines.iter().take(12).map(|line| format!("\n{sign} {line}")).collect::<String>()
+    };
+    format!("{path}{}{}", list("-", removed), list("+", added))
+}

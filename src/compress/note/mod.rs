@@ -1,0 +1,486 @@
+//! The note of a turn by rules, for the provider without a model: the request, the result and the reason, in the words of the
+//! user and the assistant.
+//!
+//! Extractive only: every sentence comes from the request, the closing message, a commit, a decision or a report. A pure
+//! function of the turn: no I/O, no clock, no randomness.
+
+mod clarity;
+mod evidence;
+mod facts;
+mod prose;
+mod request;
+mod title;
+
+use std::cmp::Reverse;
+
+pub use facts::decisions;
+use request::{Plan, plan};
+pub use request::{is_trivial, topic};
+
+use crate::compress::turn::Turn;
+use crate::model::{ObservationDraft, ObservationType, SummaryDraft};
+use crate::text::{capitalised, shorten};
+use crate::tools::{Action, Purpose, ToolEvent};
+use evidence::Evidence;
+use prose::{Section, Unit};
+
+/// The version of these rules, stored with every note.
+pub const VERSION: &str = "local-2";
+
+/// Summary length at which no further sentence is added, in bytes. A reason may exceed it.
+const SUMMARY_BYTES: usize = 420;
+/// Maximum length of a summary, and of a statement in it, in bytes. Both are cut at the end of a clause.
+const SUMMARY_COLUMNS: usize = 1_000;
+const STATEMENT_COLUMNS: usize = 560;
+/// Maximum length of the detail, in bytes.
+const DETAIL_BYTES: usize = 1_600;
+/// Maximum number of files that a note names, for each of read and changed.
+const MOST_FILES: usize = 30;
+/// Minimum closing text that makes a turn without changes worth a note, in characters.
+const FINDING_CHARS: usize = 240;
+/// The same minimum if the text gives a reason.
+const REASONED_CHARS: usize = 60;
+
+/// The note of a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// The observation.
+    pub observation: ObservationDraft,
+    /// Points that were left open.
+    pub open: Vec<String>,
+    /// Tasks that were closed.
+    pub closed: Vec<String>,
+}
+
+/// True if the turn did, decided or found something by itself; false for "commit", "thanks" and short answers.
+pub fn has_substance(turn: &Turn) -> bool {
+    let material = Material::of(turn);
+    !turn.changed_files().is_empty() || !decisions(turn).is_empty() || material.finds_something()
+}
+
+/// The note of the turn; `None` if nothing is worth keeping.
+pub fn note(turn: &Turn) -> Option<Note> {
+    let material = Material::of(turn);
+    let files_modified = turn.changed_files();
+    let acts = turn.events.iter().any(|event| is_lasting(event) && !event.failed);
+    let decisions = decisions(turn);
+    let commits = turn.commits();
+    if files_modified.is_empty()
+        && decisions.is_empty()
+        && commits.is_empty()
+        && !acts
+        && !material.finds_something()
+    {
+        return None;
+    }
+    let evidence = Evidence::of(turn, &material);
+    let title = title::title(turn, &material, &evidence)?;
+    let summary = summary(turn, &material, &evidence, &title);
+    let has_words =
+        summary.is_some() || !decisions.is_empty() || !commits.is_empty() || !files_modified.is_empty();
+    if !has_words {
+        return None;
+    }
+    let used = summary.clone().unwrap_or_default();
+    let mut facts = facts::facts(turn, &material);
+    facts.retain(|fact| !used.contains(fact.as_str()));
+    let (open_tasks, closed) = turn.tasks();
+    let mut files_read = turn.read_files();
+    let concepts = concepts(&format!("{title} {used}"));
+    let kind = kind(turn, &material, &title);
+    files_read.truncate(MOST_FILES);
+    let observation = ObservationDraft {
+        kind,
+        detail: detail(turn, &material, &title, &used),
+        summary: summary.or_else(|| Some(fallback_summary(turn, &files_modified))),
+        title: Some(title),
+        facts,
+        concepts,
+        files_read,
+        files_modified: files_modified.into_iter().take(MOST_FILES).collect(),
+        functions_changed: Vec::new(),
+    };
+    Some(Note { observation, open: open_points(&material, open_tasks), closed })
+}
+
+/// The summary row of a turn, from its note. A turn without a note has none.
+pub fn summarize(turn: &Turn, note: &Note) -> SummaryDraft {
+    let observation = &note.observation;
+    let has_changed = !observation.files_modified.is_empty()
+        || !turn.commits().is_empty()
+        || turn.events.iter().any(is_lasting);
+    let request = turn
+        .request()
+        .filter(|request| !is_trivial(request))
+        .map(|request| request::stated(request).or_else(|| observation.title.clone()).unwrap_or_default());
+    let inherited = || turn.earlier_request.as_deref().and_then(request::stated);
+    let text = observation.summary.clone();
+    SummaryDraft {
+        summary: text.clone(),
+        request: request.or_else(inherited),
+        investigated: None,
+        learned: if has_changed { None } else { text.clone() },
+        completed: if has_changed { Some(outcome(observation)) } else { None },
+        next_steps: (!note.open.is_empty())
+            .then(|| note.open.iter().map(|item| format!("- {item}")).collect::<Vec<_>>().join("\n")),
+        notes: (!note.closed.is_empty()).then(|| format!("Closed: {}", note.closed.join("; "))),
+        files_read: observation.files_read.clone(),
+        files_edited: observation.files_modified.clone(),
+        key_decisions: decisions(turn),
+    }
+}
+
+/// The outcome of the turn in one sentence: its first statement.
+fn outcome(observation: &ObservationDraft) -> String {
+    let summary = observation.summary.as_deref().unwrap_or_default();
+    request::whole_sentences(summary, 200)
+}
+
+/// The statements of a turn, from the first source that has any: closing message, reports, commit bodies.
+pub(super) struct Material {
+    /// Statements in order, filler removed.
+    units: Vec<Unit>,
+    /// The plan that the turn carries out, if there is one.
+    plan: Option<Plan>,
+}
+
+impl Material {
+    fn of(turn: &Turn) -> Self {
+        // Absolute paths mean nothing on another machine.
+        let root = turn.project_path.as_deref().map(|path| format!("{path}/"));
+        let local =
+            |text: &str| root.as_deref().map_or_else(|| text.to_owned(), |root| text.replace(root, ""));
+        let mut units = turn.closing().map(|closing| prose::units(&local(closing))).unwrap_or_default();
+        let says_little = |units: &[Unit]| units.iter().map(|unit| unit.text.len()).sum::<usize>() < 80;
+        // Earlier closings of the same turn are mostly progress reports; they count only if the last one has no statement.
+        for closing in turn.closings.iter().rev().skip(1) {
+            if says_little(&units) {
+                units.extend(prose::units(&local(closing)));
+            }
+        }
+        if says_little(&units) {
+            units.extend(turn.reports().iter().flat_map(|(_, text)| prose::units(text)));
+        }
+        if says_little(&units) {
+            let bodies = turn.commits().into_iter().flat_map(|commit| prose::units(&commit.body));
+            units.extend(bodies);
+        }
+        let mut seen = Vec::new();
+        units.retain(|unit| {
+            let key = unit.text.to_lowercase();
+            let is_new = !seen.contains(&key);
+            seen.push(key);
+            is_new
+        });
+        let approved = turn.events.iter().rev().find_map(|event| match &event.action {
+            Action::Plan(text) => plan(text),
+            _ => None,
+        });
+        let plan = turn.request().and_then(plan).or(approved);
+        Self { units, plan }
+    }
+
+    /// Statements that can stand in a summary.
+    fn body(&self) -> impl Iterator<Item = &Unit> {
+        let is_body = |unit: &&Unit| !matches!(unit.section, Section::Open | Section::Aside) && !unit.is_row;
+        self.units.iter().filter(is_body)
+    }
+
+    fn finds_something(&self) -> bool {
+        let chars: usize = self
+            .units
+            .iter()
+            .filter(|unit| unit.section != Section::Aside)
+            .map(|unit| unit.text.chars().count())
+            .sum();
+        let reasons = self.units.iter().any(Unit::gives_reason);
+        let has_table = self.units.iter().filter(|unit| unit.is_row).count() >= 2;
+        chars >= FINDING_CHARS || (reasons && chars >= REASONED_CHARS) || has_table
+    }
+}
+
+/// True for commands that change something besides files: commits, pushes, publications, installations.
+fn is_lasting(event: &ToolEvent) -> bool {
+    event.command().is_some_and(|command| {
+        command.outcome.succeeded()
+            && matches!(
+                command.purpose,
+                Purpose::Commit | Purpose::Push | Purpose::Publish | Purpose::Install
+            )
+    })
+}
+
+/// Two or three statements: the result and its reason. The reason is kept whole.
+fn summary(turn: &Turn, material: &Material, evidence: &Evidence, title: &str) -> Option<String> {
+    let body: Vec<&Unit> = material.body().collect();
+    let stands = |at: &usize| !is_near(&body[*at].text, title) && !is_fragment(body[*at]);
+    // The result comes first: otherwise a solved problem reads as an open one.
+    let is_result = |at: &usize| stands(at) && (!turn.has_changed() || body[*at].section == Section::Body);
+    let first = (0..body.len())
+        .find(|at| is_result(at) && evidence.concerns(&body[*at].shown(None)))
+        .or_else(|| (0..body.len()).find(is_result))
+        .or_else(|| (0..body.len()).find(stands));
+    let mut chosen: Vec<usize> = first.into_iter().collect();
+    let gives_reason = |chosen: &[usize]| chosen.iter().any(|at| body[*at].gives_reason());
+    if !gives_reason(&chosen) {
+        let is_reason =
+            |at: &usize| body[*at].gives_reason() && body[*at].text.len() <= STATEMENT_COLUMNS && stands(at);
+        let rank = |at: &usize| (Reverse(body[*at].section == Section::Reason), *at);
+        chosen.extend((0..body.len()).filter(is_reason).min_by_key(rank));
+    }
+    for at in (0..body.len()).filter(stands) {
+        let length: usize = chosen.iter().map(|at| body[*at].text.len() + 1).sum();
+        if chosen.len() >= 3 || length + body[at].text.len() > SUMMARY_BYTES {
+            break;
+        }
+        if !chosen.contains(&at) {
+            chosen.push(at);
+        }
+    }
+    if chosen.is_empty() {
+        // The title has it already; repeating it is better than an empty summary.
+        chosen.extend((0..body.len()).find(|at| body[*at].text.split_whitespace().count() >= 3));
+    }
+    chosen.sort_unstable();
+    let chosen: Vec<&Unit> = chosen.into_iter().map(|at| body[at]).collect();
+    let mut texts: Vec<String> = shown(&chosen).map(|text| finished(&text)).collect();
+    if texts.is_empty() {
+        let is_relevant_row = |unit: &&Unit| unit.is_row && unit.section != Section::Aside;
+        let rows = material.units.iter().filter(is_relevant_row);
+        texts.extend(rows.take(2).map(|unit| finished(&clause(&unit.text, STATEMENT_COLUMNS))));
+    }
+    if !texts.iter().any(|text| prose::gives_reason(text)) {
+        let outside = outside_reason(turn, material).filter(|text| !is_near(text, title));
+        if texts.is_empty() && outside.is_some() && turn.has_changed() {
+            texts.push(format!("Edited {}.", crate::text::listed(&turn.changed_files(), 4)));
+        }
+        texts.extend(outside.map(|text| finished(&text)));
+    }
+    if let Some(file) = proposal_file(turn).filter(|_| !texts.is_empty()) {
+        texts.insert(0, format!("Proposed in {file}:"));
+    }
+    if let Some(question) = question(turn, title).filter(|_| !texts.is_empty()) {
+        texts.insert(0, question);
+    }
+    while texts.len() > 1 && texts.iter().map(|text| text.len() + 1).sum::<usize>() > SUMMARY_COLUMNS {
+        texts.pop();
+    }
+    let text = texts.join(" ");
+    (!text.is_empty()).then_some(text)
+}
+
+/// The statements one after the other, each with its heading where that changes.
+fn shown<'a>(units: &'a [&Unit]) -> impl Iterator<Item = String> + 'a {
+    units.iter().enumerate().map(|(at, unit)| {
+        let previous = at.checked_sub(1).map(|at| units[at]);
+        clause(&unit.shown(previous), STATEMENT_COLUMNS)
+    })
+}
+
+/// The document that a proposal was written to: nothing else was changed, and the turn ended by asking to go on.
+fn proposal_file(turn: &Turn) -> Option<String> {
+    let files = turn.changed_files();
+    let is_document =
+        |file: &String| [".md", ".mdx", ".rst", ".adoc", ".txt"].iter().any(|end| file.ends_with(end));
+    let asks = turn.closing().is_some_and(|closing| {
+        let last = closing.trim_end().lines().next_back().unwrap_or_default().to_lowercase();
+        last.ends_with('?')
+            && ["proceed", "implement", "go ahead", "start"].iter().any(|word| last.contains(word))
+    });
+    let is_proposal = asks && turn.commits().is_empty() && files.iter().all(is_document);
+    files.into_iter().next().filter(|_| is_proposal)
+}
+
+/// The question that an answer belongs to, if the title is not the question itself.
+fn question(turn: &Turn, title: &str) -> Option<String> {
+    let request = turn.request().filter(|_| !turn.has_changed())?;
+    let asked = request::question(request)?;
+    (!is_near(&asked, title)).then(|| format!("Question: {}", capitalised(&asked)))
+}
+
+/// The text, or as many of its sentences and clauses as fit. A condition behind a comma or in parentheses stays.
+fn clause(text: &str, columns: usize) -> String {
+    if text.len() <= columns {
+        return text.to_owned();
+    }
+    let head = crate::text::head(text, columns);
+    let ends = [". ", "; "];
+    let cut = ends.iter().filter_map(|end| head.rfind(end)).max().filter(|cut| *cut >= columns / 8);
+    match cut {
+        Some(cut) => head[..cut].to_owned(),
+        None => shorten(text, columns + columns / 2),
+    }
+}
+
+/// The context of the plan, labelled: it describes the state before the turn.
+fn plan_reason(material: &Material) -> Option<String> {
+    let context = &material.plan.as_ref()?.context;
+    (!context.is_empty()).then(|| format!("Why: {context}"))
+}
+
+/// The reason where the closing message gives none: the plan's context, a commit's body, or the problem that the user reported.
+fn outside_reason(turn: &Turn, material: &Material) -> Option<String> {
+    let context = plan_reason(material);
+    let from_body = || {
+        let commits = turn.commits();
+        let mut sentences = commits.iter().flat_map(|commit| prose::sentences(&commit.body));
+        sentences.find(|sentence| prose::gives_reason(sentence))
+    };
+    let reported = || {
+        let has_changed = !turn.changed_files().is_empty();
+        let request = turn.request().filter(|_| has_changed && material.plan.is_none())?;
+        request::problem(request).map(|text| format!("Reported: {}", clause(&text, STATEMENT_COLUMNS)))
+    };
+    context.or_else(from_body).or_else(reported)
+}
+
+/// True for statements that mean nothing alone: stubs, questions, introductions.
+fn is_fragment(unit: &Unit) -> bool {
+    unit.text.split_whitespace().count() < 4 || unit.text.ends_with(['?', ':'])
+}
+
+/// True if two texts state the same: the longer one has nearly all words of the shorter.
+fn is_near(one: &str, other: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let lower = text.to_lowercase();
+        lower
+            .split(|char: char| !char.is_alphanumeric())
+            .filter(|word| word.len() > 2)
+            .map(str::to_owned)
+            .collect()
+    };
+    let (one, other) = (words(one), words(other));
+    let (short, long) = if one.len() <= other.len() { (one, other) } else { (other, one) };
+    let shared = short.iter().filter(|word| long.contains(word)).count();
+    !short.is_empty() && shared * 10 >= short.len() * 9 && long.len() <= short.len() + 3
+}
+
+/// A sentence of its own: capitalised, with a period.
+fn finished(text: &str) -> String {
+    let text = capitalised(text.trim().trim_end_matches([':', ';', ',']));
+    if text.ends_with(['.', '!', '?', '…', '。', '！', '？']) { text } else { format!("{text}.") }
+}
+
+/// The summary of a turn without a closing message: its commits, or the files it changed.
+fn fallback_summary(turn: &Turn, files: &[String]) -> String {
+    let subjects: Vec<String> = turn.commits().iter().map(|commit| finished(&commit.subject)).collect();
+    if !subjects.is_empty() {
+        return shorten(&subjects.join(" "), SUMMARY_COLUMNS);
+    }
+    let decisions = decisions(turn);
+    if let Some(first) = decisions.first() {
+        return first.clone();
+    }
+    let request = turn.request().filter(|request| !is_trivial(request) && plan(request).is_none());
+    let asked = request.map(|request| finished(&request::whole_sentences(&shorten(request, 400), 240)));
+    let asked = asked.map(|asked| format!("Requested: {asked} ")).unwrap_or_default();
+    let mut text = format!("{asked}Edited {}", crate::text::listed(files, 4));
+    if !turn.functions.is_empty() {
+        text.push_str(&format!(", changing {}", crate::text::listed(&turn.functions, 6)));
+    }
+    let end = if turn.closing().is_none() { " The turn ended without a closing message." } else { "" };
+    format!("{text}.{end}")
+}
+
+/// The rest that is worth keeping, in order, bounded.
+fn detail(turn: &Turn, material: &Material, title: &str, used: &str) -> Option<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut bytes = 0;
+    let mut push = |text: String| {
+        let is_new = !text.is_empty() && !used.contains(text.trim_end_matches('.')) && !lines.contains(&text);
+        if is_new && bytes + text.len() <= DETAIL_BYTES {
+            bytes += text.len();
+            lines.push(text);
+        }
+    };
+    push(plan_reason(material).unwrap_or_default());
+    let rest: Vec<&Unit> = material
+        .body()
+        .filter(|unit| !is_fragment(unit) && !is_near(&unit.text, title))
+        .filter(|unit| !used.contains(unit.text.trim_end_matches('.')))
+        .collect();
+    shown(&rest).for_each(&mut push);
+    for commit in turn.commits() {
+        push(request::whole_sentences(&commit.body, STATEMENT_COLUMNS));
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Points left open: open sections of the closing message, and unfinished tasks.
+fn open_points(material: &Material, tasks: Vec<String>) -> Vec<String> {
+    let mut open: Vec<String> = Vec::new();
+    let stated = material.units.iter().filter(|unit| unit.section == Section::Open);
+    let texts = stated
+        .flat_map(|unit| if unit.items.is_empty() { vec![unit.text.clone()] } else { unit.items.clone() });
+    let texts =
+        texts.filter(|text| !text.ends_with([':', '?'])).map(|text| shorten(text.trim_end_matches('.'), 200));
+    for text in texts.chain(tasks) {
+        if open.len() < 8
+            && text.split_whitespace().count() >= 2
+            && !open.iter().any(|known| is_near(known, &text))
+        {
+            open.push(text);
+        }
+    }
+    open
+}
+
+/// Words to find the note by: names in code marks.
+fn concepts(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for code in text.split('`').skip(1).step_by(2) {
+        let is_name =
+            !code.contains(' ') && (3..=60).contains(&code.len()) && code.chars().any(char::is_alphabetic);
+        if is_name && found.len() < 6 && !found.iter().any(|known| known == code) {
+            found.push(code.to_owned());
+        }
+    }
+    found
+}
+
+/// The type, by the words of commit, title and lead statement.
+fn kind(turn: &Turn, material: &Material, title: &str) -> ObservationType {
+    let files = turn.changed_files();
+    if !turn.has_changed() {
+        let is_decision = !decisions(turn).is_empty();
+        return if is_decision { ObservationType::Decision } else { ObservationType::Discovery };
+    }
+    // Added tests and documents are not features.
+    let is_side = |file: &String| {
+        let lower = file.to_lowercase();
+        lower.contains("test")
+            || lower.contains("spec.")
+            || lower.ends_with(".md")
+            || lower.ends_with(".yml")
+            || lower.ends_with(".json")
+    };
+    let only_side = !files.is_empty() && files.iter().all(is_side);
+    let subject = turn.commits().first().map(|commit| commit.subject.clone()).unwrap_or_default();
+    let lead = material.body().next().map(|unit| shorten(&unit.text, 120)).unwrap_or_default();
+    for text in [subject, title.to_owned(), lead] {
+        let lower = text.to_lowercase();
+        let words: Vec<&str> = lower.split(|char: char| !char.is_alphanumeric()).take(12).collect();
+        let has = |list: &'static str| crate::text::each(list).any(|word| words.contains(&word));
+        if has(
+            "fix|fixes|fixed|bug|bugfix|repair|crash|broken|regression|fails|failing|behoben|behebe|corrige|修复|修正",
+        ) {
+            return ObservationType::Bugfix;
+        }
+        if has(
+            "refactor|refactored|refactoring|rename|renamed|extract|extracted|simplify|simplified|cleanup|restructure|moved|consolidate|consolidated",
+        ) {
+            return ObservationType::Refactor;
+        }
+        if !only_side
+            && has(
+                "feat|add|added|adds|implement|implemented|introduce|introduced|support|supports|hinzugefügt|ajoute|新增|添加|追加",
+            )
+        {
+            return ObservationType::Feature;
+        }
+    }
+    ObservationType::Change
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::tools::RawEvent;
+
+fn event(id: i64, tool: &str, payload: Value) -> ToolEvent {
+    let failed = payload.get("error").is_some();
+    let raw = RawEvent {
+        id,
+        tool_name: Some(tool.into()),
+        payload: payload.to_string(),
+        cwd: Some("/p".into()),
+        failed,
+        ..RawEvent::default()
+    };
+    ToolEvent::parse(&raw, Some("/p"))
+}
+
+fn edit(path: &str) -> ToolEvent {
+    event(1, "Edit", json!({"tool_input": {"file_path": path, "old_string": "a", "new_string": "b"}}))
+}
+
+fn bash(command: &str, stdout: &str) -> ToolEvent {
+    event(2, "Bash", json!({"tool_input": {"command": command}, "tool_response": {"stdout": stdout}}))
+}
+
+fn turn(prompt: &str, closing: &str, events: Vec<ToolEvent>) -> Turn {
+    Turn {
+        prompt: Some(prompt.into()),
+        closings: Some(closing.to_owned()).filter(|text| !text.is_empty()).into_iter().collect(),
+        project_path: Some("/p".into()),
+        events,
+        ..Turn::default()
+    }
+}
+
+fn made(turn: &Turn) -> ObservationDraft {
+    note(turn).expect("a note").observation
+}
+
+#[test]
+fn a_note_has_the_result_and_the_reason_without_filler() {
+    let closing = "Perfect! I've made the changes.\n\nRemoved the `cacheUrl` parameter from `load()`. With it the engine \
+        clones the repository again, so the edited files were never evaluated.\n\nAll 1309 tests pass. Would you like me to commit?";
+    let note = made(&turn("fix it please", closing, vec![edit("/p/src/load.rs")]));
+    assert_eq!(note.title.as_deref(), Some("Removed the `cacheUrl` parameter from `load()`"));
+    let summary = note.summary.unwrap();
+    assert!(summary.contains("so the edited files were never evaluated."), "{summary}");
+    assert!(
+        !summary.contains("Perfect") && !summary.contains("1309") && !summary.contains("commit?"),
+        "{summary}"
+    );
+    assert_eq!(note.files_modified, ["src/load.rs"]);
+}
+
+#[test]
+fn a_commit_names_the_turn_and_its_body_gives_the_reason() {
+    let command = "git commit -m 'fix(upload): retry on 503' -m 'The gateway restarts every night, so single failures are normal.'";
+    let events = vec![edit("/p/src/up.rs"), bash(command, "[main 1a2b3c4] fix(upload): retry on 503")];
+    let note = made(&turn("do the same there and commit", "Done.", events));
+    assert_eq!(note.title.as_deref(), Some("Retry on 503"));
+    assert!(note.summary.unwrap().contains("The gateway restarts every night"));
+    assert!(note.facts.contains(&"Commit 1a2b3c4: fix(upload): retry on 503".to_owned()), "{:?}", note.facts);
+    assert_eq!(note.kind, ObservationType::Bugfix);
+}
+
+#[test]
+fn a_plan_gives_title_and_reason() {
+    let prompt = "Implement the following plan:\n\n# Plan: Batch the remediation calls\n\n## Context\n\nOne call for forty issues \
+        exceeds the context window.\n\n## Steps\n\n1. x";
+    let note = made(&turn(prompt, "Added `chunkArray` to the engine.", vec![edit("/p/src/engine.ts")]));
+    assert_eq!(note.title.as_deref(), Some("Batch the remediation calls"));
+    assert!(note.summary.unwrap().contains("One call for forty issues exceeds the context window."));
+}
+
+#[test]
+fn only_certain_test_results_are_facts() {
+    let ok = "test result: ok. 12 passed; 0 failed;";
+    let closing = "Moved the parser into a crate of its own so that the hook need not link it.";
+    let certain =
+        made(&turn("split the parser crate off", closing, vec![edit("/p/a.rs"), bash("cargo test", ok)]));
+    assert!(certain.facts.contains(&"`cargo test`: 12 passed".to_owned()), "{:?}", certain.facts);
+    let piped = made(&turn(
+        "split the parser crate off",
+        closing,
+        vec![edit("/p/a.rs"), bash("cargo test | tail -3", ok)],
+    ));
+    assert!(piped.facts.iter().all(|fact| !fact.contains("passed")), "{:?}", piped.facts);
+}
+
+#[test]
+fn decisions_of_the_user_are_facts() {
+    let answered = json!({"tool_response": {"answers": {"Which store?": "SQLite"}}});
+    let refused = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nuse a view";
+    let events = vec![
+        event(1, "AskUserQuestion", answered),
+        event(2, "Write", json!({"tool_input": {"file_path": "/p/a.sql"}, "error": refused})),
+    ];
+    let note = made(&turn("plan the storage layer of the exporter", "Will use SQLite.", events));
+    assert_eq!(
+        note.facts[..2],
+        ["User's decision: Which store? SQLite", "User refused a call: \"use a view\""]
+    );
+    assert_eq!(note.kind, ObservationType::Decision);
+}
+
+#[test]
+fn tables_become_facts_and_open_points_are_kept() {
+    let closing = "The queue drops rows in two places.\n\n| Place | Cause |\n|---|---|\n| `claim()` | no lock |\n| `drain()` | early return |\n\n\
+        **Not done:**\n- Fix `drain()`\n- Test on macOS";
+    let note = note(&turn("where does the queue lose rows?", closing, Vec::new())).unwrap();
+    assert!(
+        note.observation.facts.contains(&"Place: `claim()`; Cause: no lock".to_owned()),
+        "{:?}",
+        note.observation.facts
+    );
+    assert_eq!(note.open, ["Fix `drain()`", "Test on macOS"]);
+}
+
+#[test]
+fn small_talk_and_status_have_no_note() {
+    for (prompt, closing) in [
+        ("thanks", "You're welcome!"),
+        ("commit", "Committed as 1a2b3c4."),
+        ("is lint ok?", "Yes, lint is clean."),
+        ("/clear", ""),
+        ("run the tests", "All 312 tests pass."),
+    ] {
+        assert_eq!(note(&turn(prompt, closing, Vec::new())), None, "{prompt}");
+    }
+}
+
+#[test]
+fn a_turn_without_a_closing_message_names_its_files() {
+    let mut interrupted =
+        turn("rename the session id column in the exporter", "", vec![edit("/p/src/export.rs")]);
+    interrupted.functions = vec!["Exporter::columns".into()];
+    let note = made(&interrupted);
+    assert_eq!(note.title.as_deref(), Some("Rename the session id column in the exporter"));
+    assert_eq!(
+        note.summary.as_deref(),
+        Some(
+            "Requested: Rename the session id column in the exporter. Edited src/export.rs, changing Exporter::columns. The turn ended without a closing message."
+        )
+    );
+}
+
+#[test]
+fn an_agents_finding_stands_in_for_a_missing_closing() {
+    let report = "Perfect! Now I have all the information I need.\n\nThe token is read in `auth.rs` before the file exists, because the installer runs later.";
+    let agent = event(
+        1,
+        "Agent",
+        json!({"tool_input": {"description": "Find the token"}, "tool_response": {"content": [{"type": "text", "text": report}]}}),
+    );
+    let note = made(&turn("why is the auth token missing at first start?", "", vec![agent]));
+    assert_eq!(note.title.as_deref(), Some("Why is the auth token missing at first start?"));
+    assert_eq!(
+        note.summary.as_deref(),
+        Some("The token is read in `auth.rs` before the file exists, because the installer runs later.")
+    );
+}
+
+#[test]
+fn titles_never_begin_with_an_activity() {
+    for prompt in [
+        "run the e2e tests for the exporter on linux",
+        "research how atuin stores history rows",
+        "push the exporter branch upstream",
+    ] {
+        let closing = "The exporter writes rows twice because the retry keeps its buffer.";
+        let title = made(&turn(prompt, closing, Vec::new())).title.unwrap();
+        assert_eq!(title, "The exporter writes rows twice because the retry keeps its buffer", "{prompt}");
+    }
+}
+
+#[test]
+fn any_turn_gives_a_bounded_note() {
+    let long = "word ".repeat(50_000);
+    let odd = ["", "\u{0}", "|||", "```", "- ", "# ", "**", "“", "a: b: c:", &long, "。。。", "🙂🙂🙂🙂"];
+    for prompt in odd {
+        for closing in odd {
+            let turn = turn(prompt, closing, vec![edit("/p/a.rs"), bash("git commit -m ''", "")]);
+            if let Some(note) = note(&turn) {
+                let draft = &note.observation;
+                let length = |text: &Option<String>| text.as_deref().unwrap_or_default().chars().count();
+                assert!(
+                    length(&draft.title) <= 120
+                        && length(&draft.summary) <= 1_000
+                        && length(&draft.detail) <= 2_000
+                );
+                assert!(draft.title.as_deref().is_some_and(|title| !title.trim().is_empty()));
+                summarize(&turn, &note);
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The wording of a memory: whole statements, the reason among them, without filler.
+
+use super::words::{Said, WordSet, near};
+use crate::project::without_worktree;
+use crate::store::context::Memory;
+
+/// Room for one memory, in characters. A reason may exceed it, a cut inside a statement never happens below [`LONGEST`].
+const USUAL: usize = 320;
+const LONGEST: usize = 620;
+/// Longest title, in characters.
+const TITLE: usize = 150;
+
+/// A memory in words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Telling {
+    /// Its title, if nobody has said it yet.
+    pub title: String,
+    /// Its statements, the reason whole.
+    pub statements: Vec<String>,
+    /// True if one of them gives a reason.
+    pub has_reason: bool,
+}
+
+impl Telling {
+    /// Chooses the statements of a memory, without repetitions of earlier lines.
+    pub fn of(memory: &Memory, said: &Said, roots: &[&str]) -> Self {
+        let title = tidy(&memory.title, roots);
+        let title = super::line::one_line(title.trim_end_matches(['.', '…', ' ']), TITLE);
+        let sources = [&memory.summary, &memory.detail].into_iter().map(|text| tidy(text, roots));
+        let [summary, detail]: [Vec<String>; 2] = sources
+            .map(|text| {
+                statements(&text).into_iter().map(|text| super::line::one_line(&text, LONGEST)).collect()
+            })
+            .collect::<Vec<_>>()
+            .try_into()
+            .unwrap_or_default();
+        let is_new = |text: &String| {
+            !text.is_empty()
+                && !is_filler(text)
+                && !text.ends_with(':')
+                && !near(text, &title)
+                && !said.has(&WordSet::of(&[text]))
+        };
+        let summary: Vec<String> = summary.into_iter().filter(is_new).collect();
+        let mut chosen = vec![false; summary.len()];
+        let mut length = title.len();
+        let mut take = |at: usize, most: usize, chosen: &mut Vec<bool>| {
+            if !chosen[at] && length + summary[at].len() <= most {
+                length += summary[at].len() + 1;
+                chosen[at] = true;
+            }
+        };
+        if let Some(at) = summary.iter().position(|text| gives_reason(text)) {
+            take(at, LONGEST + USUAL, &mut chosen);
+        }
+        (0..summary.len())
+            .filter(|at| gives_reason(&summary[*at]))
+            .for_each(|at| take(at, USUAL + USUAL / 2, &mut chosen));
+        (0..summary.len()).for_each(|at| take(at, USUAL, &mut chosen));
+        if !chosen.contains(&true) && !summary.is_empty() {
+            take(0, LONGEST + USUAL, &mut chosen);
+        }
+        let mut told: Vec<String> = summary
+            .into_iter()
+            .zip(chosen)
+            .filter(|(_, is_chosen)| *is_chosen)
+            .map(|(text, _)| text)
+            .collect();
+        if !told.iter().any(|text| gives_reason(text)) {
+            let facts = memory.facts.iter().map(|fact| super::line::one_line(&tidy(fact, roots), LONGEST));
+            let more = facts.filter(|fact| fact.starts_with("User")).chain(detail);
+            let reason = more.filter(is_new).find(|text| gives_reason(text) || text.starts_with("User"));
+            told.extend(reason.filter(|text| text.len() <= USUAL));
+        }
+        let has_reason = told.iter().any(|text| gives_reason(text) || text.starts_with("User"));
+        // A statement that begins with the title, and one that somebody said already, needs none.
+        let words = WordSet::of(&[&title]);
+        let is_said = said.has(&words) || told.iter().any(|text| words.is_within(&WordSet::of(&[text])));
+        Self {
+            title: if is_said && !told.is_empty() { String::new() } else { title },
+            statements: told,
+            has_reason,
+        }
+    }
+
+    /// True if no statement is left.
+    #[cfg(feature = "service")]
+    pub fn is_empty(&self) -> bool {
+        self.title.is_empty() && self.statements.is_empty()
+    }
+
+    /// On one line.
+    pub fn text(&self) -> String {
+        let mut text = self.title.clone();
+        for statement in &self.statements {
+            if !text.is_empty() {
+                text.push_str(if text.ends_with(['.', '!', '?', ':', '。']) { " " } else { ". " });
+            }
+            text.push_str(statement);
+        }
+        text
+    }
+}
+
+/// The text with paths as people in the project write them, and without labels of our own.
+pub fn tidy(text: &str, roots: &[&str]) -> String {
+    let mut text = text.to_owned();
+    for root in roots.iter().filter(|root| root.len() > 1) {
+        if text.contains(root) {
+            text = text.replace(&format!("{root}/"), "");
+        }
+    }
+    if text.contains("worktrees/") {
+        let bare = |word: &str| {
+            let start = word.find(['.', '/']).filter(|at| word[..*at].chars().all(|c| !c.is_alphanumeric()));
+            let start = start.unwrap_or_default();
+            format!("{}{}", &word[..start], without_worktree(&word[start..]))
+        };
+        text = text.split(' ').map(bare).collect::<Vec<_>>().join(" ");
+    }
+    let labels = ["Asked: ", "Requested: ", "Question: "];
+    match labels.iter().find_map(|label| text.strip_prefix(label)) {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    }
+}
+
+/// The text, or as many of its clauses as fit, marked.
+pub fn clause(text: &str, limit: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(limit) else { return text.to_owned() };
+    let head = &text[..end];
+    let cut = ["; ", ", ", " — ", " - ", " ("].iter().filter_map(|mark| head.rfind(mark)).max();
+    match cut.filter(|cut| *cut > end / 2) {
+        Some(cut) => format!("{}…", &head[..cut]),
+        None => super::line::shorten(text, limit),
+    }
+}
+
+/// The sentences of a text. A period inside code, a name or a number ends none.
+pub fn statements(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let (mut begin, mut in_code) = (0, false);
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, char)) = chars.next() {
+        in_code ^= char == '`';
+        let next = chars.peek().map(|(_, next)| *next);
+        let ends = match char {
+            '。' | '！' | '？' | '\n' => true,
+            '.' | '!' | '?' if !in_code && next.is_none_or(char::is_whitespace) => {
+                let rest = text[at + 1..].trim_start();
+                let is_short = text[begin..at].rsplit([' ', '(']).next().is_some_and(|word| {
+                    ["e.g", "i.e", "etc", "vs", "approx", "cf", "z.B", "bzw"].contains(&word)
+                });
+                let is_number = text[begin..at].rsplit([' ', ':']).next().is_some_and(|word| {
+                    (1..=2).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_digit())
+                });
+                !is_short && !is_number && !rest.starts_with(char::is_lowercase)
+            }
+            _ => false,
+        };
+        if ends {
+            let end = at + char.len_utf8();
+            found.push(text[begin..end].trim().to_owned());
+            begin = end;
+        }
+    }
+    found.push(text[begin..].trim().to_owned());
+    found.retain(|statement| !statement.is_empty());
+    found
+}
+
+/// Signs of a reason, in lower case.
+const REASONS: &str = "because|due to|caused by|root cause|so that|otherwise|therefore|in order to|instead of|rather than|\
+    to avoid|to prevent|to ensure|to make sure|to keep|to allow|to stop|to match|which mean|which cause|this cause|\
+    which break|which made|which led|this means|that's why|leading to|as a result|needed to|needed because|needed for|\
+    the problem was|the problem is|the issue was|the issue is|the bug was|the bug is|the cause was|the reason|since the|\
+    since it|since we|since they|since no|, so | so the | so it |without it|without this|would have|would otherwise|\
+    never |must not|weil |damit |sonst |wegen |anstatt|statt |parce que|afin |au lieu|pour éviter|porque|para evitar|\
+    因为|由于|以便|避免|所以|ため|ので|から、";
+
+/// True if the text gives a reason, in one of the languages that are there.
+pub fn gives_reason(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    REASONS.split('|').any(|sign| lower.contains(sign))
+}
+
+/// True for a statement that any session could end with: checks that pass, work that is complete.
+pub fn is_filler(statement: &str) -> bool {
+    const SUBJECTS: &str = "test|lint|build|compil|typecheck|type check|type-check|check|format|quality|ci |pipeline|suite|coverage";
+    const PRAISE: &str = "pass|succe|clean|green|no error|no issue|without error|0 error|0 fail|all good|works|working|\
+        is up to date|no warnings|no regressions";
+    const ALONE: &str = "done|all done|everything|all changes|the implementation is complete|implementation complete|\
+        the changes are|changes are complete|committed|pushed|the plan is|no further|nothing else|ready to|ready for|\
+        let me know|i've|here's a summary|summary of|the turn ended without";
+    const BOOKKEEPING: &str = "committed|unstaged|untouched|working tree|all clean|clear the conversation";
+    const LONGEST_FILLER: usize = 130;
+    let lower = statement.to_lowercase();
+    if statement.chars().count() > LONGEST_FILLER || gives_reason(&lower) || lower.contains(" but ") {
+        return false;
+    }
+    let has = |list: &str| list.split('|').any(|phrase| lower.contains(phrase));
+    let begins = ALONE.split('|').any(|phrase| lower.starts_with(phrase));
+    has(BOOKKEEPING) || (has(SUBJECTS) && has(PRAISE)) || (begins && lower.split_whitespace().count() <= 9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_every_session_says_is_left_out_unless_it_gives_a_reason() {
+        for filler in [
+            "All 1309 tests pass.",
+            "Lint is clean and the build succeeds.",
+            "Done.",
+            "All tests passing",
+            "The two files are committed and the others remain unstaged.",
+        ] {
+            assert!(is_filler(filler), "{filler}");
+        }
+        for statement in [
+            "The tests pass because the clock is fixed.",
+            "The build works only on Linux, but the release job runs on macOS.",
+            "Retry uploads three times.",
+        ] {
+            assert!(!is_filler(statement), "{statement}");
+        }
+    }
+
+    #[test]
+    fn a_reason_is_told_whole_however_long_the_rest_is() {
+        let reason = "Passing the URL makes the engine clone the repository again, so that it evaluates the original files instead of the changed ones.";
+        let filling = "A statement about something that was changed in one of the files here. ".repeat(9);
+        let memory = Memory {
+            title: "Remove the parameter".into(),
+            summary: format!("{filling}{reason} All 1309 tests pass."),
+            ..Memory::default()
+        };
+        let told = Telling::of(&memory, &Said::default(), &[]).text();
+        assert!(told.contains(reason) && !told.contains("1309"), "{told}");
+        assert!(told.len() < 800, "{}", told.len());
+    }
+
+    #[test]
+    fn paths_are_those_of_the_project() {
+        let text = "Asked: change /w/app/src/a.ts and .worktrees/fix/src/b.ts, .claude/worktrees/x/c.ts";
+        assert_eq!(tidy(text, &["/w/app"]), "change src/a.ts and src/b.ts, c.ts");
+    }
+
+    #[test]
+    fn statements_end_where_they_end() {
+        assert_eq!(
+            statements("Use v1.2 of `a. B` etc. and more. Really? Yes"),
+            ["Use v1.2 of `a. B` etc. and more.", "Really?", "Yes"]
+        );
+    }
+}

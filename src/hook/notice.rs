@@ -1,0 +1,97 @@
+//! The line that a starting session shows to the user: one at most, and by default only when something needs the user.
+
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use rusqlite::Connection;
+
+use super::ask::Answer;
+use crate::config::{Config, Environment, Notice};
+use crate::model::{Event, Millis};
+use crate::paths::Home;
+use crate::project::Project;
+use crate::spool;
+use crate::store::{self, projects};
+
+const HOUR: Millis = 60 * 60_000;
+const DAY: Millis = 24 * HOUR;
+
+/// A loss or an installation older than this is no news. Shorter than the event log is kept by default.
+const NEWS: Millis = 30 * DAY;
+
+/// A session start, as far as a notice depends on it.
+pub struct Start<'s> {
+    pub home: &'s Home,
+    pub config: &'s Config,
+    pub environment: &'s Environment,
+    pub event: &'s Event,
+}
+
+impl Start<'_> {
+    /// Returns the most urgent message that was not shown yet.
+    pub fn needed(&self, database: &Connection) -> Option<String> {
+        if self.config.context.notice == Notice::Never {
+            return None;
+        }
+        let left = || store::take_notice(database).ok().flatten();
+        let message = left().or_else(|| self.lost(database)).or_else(|| self.backlog(database));
+        message.or_else(|| self.welcome(database)).map(|message| one_line(&message))
+    }
+
+    /// Returns a line about the project's memory, if the user wants one in every session.
+    pub fn always(&self, database: &Connection, answer: Option<&Answer>) -> Option<String> {
+        let session = self.event.session.as_ref()?;
+        if self.config.context.notice != Notice::Always {
+            return None;
+        }
+        let place = Project::of(Path::new(&session.cwd), &self.config.capture);
+        let project = projects::name_of(database, &place).ok()?;
+        let count = store::count_observations(database, &project).ok()?;
+        let noun = if count == 1 { "memory" } else { "memories" };
+        let tokens = answer.and_then(|answer| answer.log["tokens"].as_u64()).unwrap_or(0);
+        Some(one_line(&format!("claude-mem: {count} {noun} of {project} ({tokens} tokens)")))
+    }
+
+    /// Events that neither the database nor the spool took.
+    fn lost(&self, database: &Connection) -> Option<String> {
+        let notes = spool::dropped_notes(self.home, self.environment);
+        let age = notes.iter().filter_map(|note| self.age(note)).min()?;
+        let count = spool::dropped(self.home, self.environment);
+        let noun = if count == 1 { "event was" } else { "events were" };
+        let message = format!("claude-mem: {count} {noun} lost; `claude-mem doctor` shows why");
+        (age < NEWS && self.is_new(database, &message, NEWS)).then_some(message)
+    }
+
+    /// Events that have waited for more than an hour.
+    fn backlog(&self, database: &Connection) -> Option<String> {
+        let oldest = store::oldest_waiting(database).ok()??;
+        let message = "claude-mem: events have waited for over an hour; `claude-mem status` shows why";
+        (oldest < self.event.at - HOUR && self.is_new(database, message, DAY)).then(|| message.to_owned())
+    }
+
+    /// The first session after `install`.
+    fn welcome(&self, database: &Connection) -> Option<String> {
+        let age = self.age(&self.home.install_record())?;
+        let message =
+            "claude-mem: installed; it remembers from this session on. `claude-mem status` shows its state";
+        (age < NEWS && self.is_new(database, message, age)).then(|| message.to_owned())
+    }
+
+    /// Returns how long ago a file was changed.
+    fn age(&self, file: &Path) -> Option<Millis> {
+        let changed = std::fs::metadata(file).and_then(|meta| meta.modified()).ok()?;
+        let changed = Millis::try_from(changed.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()?;
+        Some((self.event.at - changed).max(0))
+    }
+
+    /// Notes the message as shown. False if it was shown within that time.
+    fn is_new(&self, database: &Connection, message: &str, within: Millis) -> bool {
+        let now = self.event.at;
+        store::show_once(database, message, now - within, now).unwrap_or(false)
+    }
+}
+
+/// The message on one line.
+fn one_line(message: &str) -> String {
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}

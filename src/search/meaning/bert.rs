@@ -1,0 +1,139 @@
+//! A published model of the family of BERT, with weights of one byte: 384 dimensions, English above all.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use rten::{Model, ModelOptions, RunOptions, ThreadPool};
+use rten_tensor::NdTensor;
+use rten_tensor::prelude::*;
+
+use super::glossary::Glossary;
+use super::integers::in_bytes;
+use super::published::Published;
+use super::wordpiece::WordPiece;
+use super::{Embedder, MeaningError, Pace, Role, Scale, Vector, package};
+
+const DIMENSION: usize = 384;
+/// The longest text that the models were made for, in tokens.
+const MOST_TOKENS: usize = 256;
+
+/// The vocabulary of BERT, uncased (Google, Apache-2.0), which the packages lack.
+const VOCABULARY: &[u8] = include_bytes!("../../../assets/bert-uncased.vocab.zlib");
+/// Unpacked it is a quarter of a megabyte.
+const MOST_VOCABULARY_BYTES: usize = 1 << 20;
+
+/// The model, loaded.
+pub struct Bert {
+    published: &'static Published,
+    model: Model,
+    tokens: WordPiece,
+    glossary: Glossary,
+    // One thread each: a query takes a few milliseconds, and what runs in the background should not take the machine.
+    at_once: OnceLock<Arc<ThreadPool>>,
+    in_the_background: OnceLock<Arc<ThreadPool>>,
+}
+
+impl Bert {
+    /// Loads a model from the directory of models.
+    pub fn load(published: &'static Published, models: &Path) -> Result<Self, MeaningError> {
+        let path = published.file(models);
+        let bytes = std::fs::read(&path).map_err(|source| MeaningError::File { path, source })?;
+        // A file that was damaged or exchanged might keep the reader busy for ever.
+        if package::sha256(&bytes) != published.model_sha256 {
+            return Err(MeaningError::Model("its SHA-256 is not that of the model".into()));
+        }
+        let bytes = in_bytes(&bytes).map_err(|error| MeaningError::Model(error.to_string()))?;
+        // Prepared for the kernels once instead of with every question: 11 MB for four fifths of the time.
+        let model = ModelOptions::with_all_ops().prepack_weights(true).load(bytes);
+        let model = model.map_err(|error| MeaningError::Model(error.to_string()))?;
+        let tokens = vocabulary().ok_or_else(|| MeaningError::Model("it has no vocabulary".into()))?;
+        Ok(Self {
+            published,
+            model,
+            tokens,
+            glossary: Glossary::new(),
+            at_once: OnceLock::new(),
+            in_the_background: OnceLock::new(),
+        })
+    }
+
+    fn threads(&self, pace: Pace) -> Arc<ThreadPool> {
+        let one = || Arc::new(ThreadPool::with_num_threads(1));
+        match pace {
+            Pace::AtOnce => self.at_once.get_or_init(one),
+            Pace::InTheBackground => self.in_the_background.get_or_init(|| {
+                let thread = one();
+                thread.run(yield_to_others);
+                thread
+            }),
+        }
+        .clone()
+    }
+
+    fn run(&self, ids: Vec<i32>, pace: Pace) -> Result<Vec<f32>, Box<dyn std::error::Error>> {
+        let count = ids.len();
+        let ones = NdTensor::full([1, count], 1_i32);
+        let zeros = NdTensor::full([1, count], 0_i32);
+        let ids = NdTensor::from_data([1, count], ids);
+        let mut inputs = vec![
+            (self.model.node_id("input_ids")?, ids.view().into()),
+            (self.model.node_id("attention_mask")?, ones.view().into()),
+        ];
+        if let Some(kinds) = self.model.find_node("token_type_ids") {
+            inputs.push((kinds, zeros.view().into()));
+        }
+        let options = RunOptions::default().with_thread_pool(Some(self.threads(pace)));
+        let [hidden] = self.model.run_n(inputs, [self.model.node_id("last_hidden_state")?], Some(options))?;
+        let hidden: NdTensor<f32, 3> = hidden.try_into()?;
+        // The mean over all tokens.
+        let mut mean = vec![0.0; hidden.size(2)];
+        for token in 0..hidden.size(1) {
+            mean.iter_mut().enumerate().for_each(|(at, sum)| *sum += hidden[[0, token, at]]);
+        }
+        Ok(mean)
+    }
+}
+
+/// Gives this thread the lowest priority. Only Linux has one for each thread; elsewhere it would be the whole process.
+fn yield_to_others() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, 19);
+}
+
+fn vocabulary() -> Option<WordPiece> {
+    let unpacked =
+        miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(VOCABULARY, MOST_VOCABULARY_BYTES).ok()?;
+    WordPiece::new(std::str::from_utf8(&unpacked).ok()?)
+}
+
+impl Embedder for Bert {
+    fn name(&self) -> &'static str {
+        self.published.name
+    }
+
+    fn scale(&self) -> Scale {
+        self.published.scale
+    }
+
+    fn dimension(&self) -> usize {
+        DIMENSION
+    }
+
+    fn embed(&self, text: &str, role: Role, pace: Pace) -> Result<Vector, MeaningError> {
+        let prefix = self.published.prefixes[role as usize];
+        // First, so that a long text does not cut it off.
+        let mut english = self.glossary.in_english(text);
+        if !english.is_empty() {
+            english.push_str(". ");
+        }
+        let ids = self.tokens.encode(&format!("{prefix}{english}{text}"), MOST_TOKENS);
+        let values = self.run(ids, pace).map_err(|error| MeaningError::Model(error.to_string()))?;
+        if values.len() != DIMENSION {
+            return Err(MeaningError::Model(format!(
+                "it gives {} dimensions instead of {DIMENSION}",
+                values.len()
+            )));
+        }
+        Ok(Vector::new(&values))
+    }
+}

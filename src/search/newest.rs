@@ -1,0 +1,68 @@
+//! The answer to an empty query: everything, the newest first.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
+use super::Found;
+use super::query::Query;
+use super::rank::{Entry, Search};
+use super::score::Matcher;
+use super::similar::{fold_similar, fold_turns};
+use crate::model::Millis;
+use crate::store::StoreError;
+use crate::store::search::{self as index, Kind, Place};
+
+impl Search<'_> {
+    /// Everything that passes the filters, the newest first: the answer to an empty query.
+    pub(super) fn newest(self) -> Result<Found, StoreError> {
+        let filter = &self.request.filter;
+        let wanted = self.request.offset + self.request.limit + 1;
+        let mut rows: Vec<(Millis, Kind, i64)> = Vec::new();
+        for kind in Kind::ALL.into_iter().filter(|kind| filter.has_kind(*kind)) {
+            // Rows of a turn are folded into one, so that more are needed than are shown.
+            let most = if filter.reads_text() { usize::MAX } else { wanted * Kind::ALL.len() };
+            rows.extend(index::newest(self.database, kind, &self.newest_filter(kind), most)?);
+        }
+        if let Some(scope) = self.scope.as_ref().filter(|_| filter.reads_text()) {
+            let named: HashSet<(Kind, i64)> =
+                scope.all(self.database)?.into_iter().map(|place| (place.kind(), place.id())).collect();
+            rows.retain(|(_, kind, id)| {
+                named.contains(&(*kind, *id)) || self.waiting.contains(&(*kind, *id))
+            });
+        }
+        rows.sort_unstable_by_key(|(at, kind, id)| (Reverse(*at), *kind, Reverse(*id)));
+        let matcher = Matcher::new(&[]);
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut left = rows.len();
+        for (_, kind, id) in rows {
+            left -= 1;
+            if !self.may_count(Place::new(0, kind, id)) || self.is_excluded(kind, id)? {
+                continue;
+            }
+            let Some(document) = self.document(kind, id)? else { continue };
+            entries.push(Entry { score: 1.0, ..self.entry(None, document, &matcher) });
+            if entries.len().is_multiple_of(wanted) {
+                entries = fold_turns(fold_similar(entries));
+                if entries.len() >= wanted {
+                    break;
+                }
+            }
+        }
+        let entries = fold_turns(fold_similar(entries));
+        let total = entries.len() + left;
+        let page = entries.into_iter().skip(self.request.offset).take(self.request.limit);
+        let query = Query::default();
+        let hits = page.map(|entry| self.hit(entry, &query, &[], &matcher)).collect();
+        Ok(Found { hits, total, as_of: self.as_of, corrections: Vec::new() })
+    }
+
+    fn newest_filter(&self, kind: Kind) -> index::NewestFilter {
+        let filter = &self.request.filter;
+        index::NewestFilter {
+            project: filter.project.clone(),
+            types: if kind == Kind::Observation { filter.types.clone() } else { Vec::new() },
+            since: filter.since,
+            until: filter.until,
+        }
+    }
+}
