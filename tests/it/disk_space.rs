@@ -181,7 +181,7 @@ fn a_daily_backup_during_a_flood_loses_no_event() {
     let _worker = Worker::start(&sandbox);
     let made = || sandbox.get::<i64>("SELECT count(*) FROM event_log WHERE event_type = 'backup'") > 0;
     let deadline = Instant::now() + PATIENCE;
-    let beside = flood(&sandbox, "beside", 20_000, |number| {
+    let beside = flood(&sandbox, "beside", 500, |number| {
         assert!(Instant::now() < deadline, "no backup was made\n{}", sandbox.logged());
         number < 50 || !made()
     });
