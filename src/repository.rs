@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::context::Situation;
+use crate::context::RepoState;
 
 /// The last known state of each repository.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub struct Repositories {
 
 #[derive(Debug, Default)]
 struct Known {
-    situation: Situation,
+    repo_state: RepoState,
     /// The state of HEAD when the commits were read.
     head: Option<Head>,
     is_asked: bool,
@@ -59,12 +59,12 @@ pub struct Look {
     root: PathBuf,
     until: Instant,
     /// `None` if another thread is querying already.
-    answered: Option<mpsc::Receiver<Situation>>,
+    answered: Option<mpsc::Receiver<RepoState>>,
 }
 
 impl Look {
     /// Returns git's answer, or the previous one if git takes too long.
-    pub fn situation(&self) -> Situation {
+    pub fn repo_state(&self) -> RepoState {
         let left = self.until.saturating_duration_since(Instant::now());
         let answer = self.answered.as_ref().and_then(|answered| answered.recv_timeout(left).ok());
         answer.unwrap_or_else(|| self.repositories.last_seen(&self.root))
@@ -80,17 +80,17 @@ impl Repositories {
         Look { repositories: Arc::clone(self), root: root.to_owned(), until, answered }
     }
 
-    fn ask(self: &Arc<Self>, root: &Path) -> mpsc::Receiver<Situation> {
+    fn ask(self: &Arc<Self>, root: &Path) -> mpsc::Receiver<RepoState> {
         let (answer, answered) = mpsc::channel();
         let (repositories, asked) = (Arc::clone(self), root.to_owned());
         let asking = std::thread::Builder::new().name("git".into()).spawn(move || {
             let head = head_of(&asked);
-            let situation = ask(&asked, repositories.commits_at(&asked, head));
-            repositories.end(asked, situation.clone(), head);
-            let _ = answer.send(situation);
+            let repo_state = ask(&asked, repositories.commits_at(&asked, head));
+            repositories.end(asked, repo_state.clone(), head);
+            let _ = answer.send(repo_state);
         });
         if asking.is_err() {
-            self.end(root.to_owned(), Situation::default(), None);
+            self.end(root.to_owned(), RepoState::default(), None);
         }
         answered
     }
@@ -104,16 +104,16 @@ impl Repositories {
         !std::mem::replace(&mut known.entry(root.to_owned()).or_default().is_asked, true)
     }
 
-    fn end(&self, root: PathBuf, situation: Situation, head: Option<Head>) {
+    fn end(&self, root: PathBuf, repo_state: RepoState, head: Option<Head>) {
         let answered = Some(Instant::now());
-        self.known().insert(root, Known { situation, head, is_asked: false, answered });
+        self.known().insert(root, Known { repo_state, head, is_asked: false, answered });
     }
 
     /// The known state, if there were no commits since.
-    fn commits_at(&self, root: &Path, head: Option<Head>) -> Option<Situation> {
+    fn commits_at(&self, root: &Path, head: Option<Head>) -> Option<RepoState> {
         let known = self.known();
         let known = known.get(root).filter(|known| head.is_some() && known.head == head)?;
-        Some(known.situation.clone())
+        Some(known.repo_state.clone())
     }
 
     fn seen_lately(&self, root: &Path) -> bool {
@@ -123,8 +123,8 @@ impl Repositories {
             .is_some_and(|answered| answered.elapsed() < LATELY)
     }
 
-    fn last_seen(&self, root: &Path) -> Situation {
-        self.known().get(root).map(|known| known.situation.clone()).unwrap_or_default()
+    fn last_seen(&self, root: &Path) -> RepoState {
+        self.known().get(root).map(|known| known.repo_state.clone()).unwrap_or_default()
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<PathBuf, Known>> {
@@ -207,7 +207,7 @@ impl Settings {
 }
 
 /// Runs git for the changed files and, unless they are known, the last commits, in parallel.
-fn ask(root: &Path, known: Option<Situation>) -> Situation {
+fn ask(root: &Path, known: Option<RepoState>) -> RepoState {
     let status = [
         "status",
         "--porcelain=v1",
@@ -224,10 +224,10 @@ fn ask(root: &Path, known: Option<Situation>) -> Situation {
     let changed_files = changed(&answer_of(status));
     // Callers read the branch from a file.
     match known {
-        Some(known) => Situation { changed_files, ..known },
+        Some(known) => RepoState { changed_files, ..known },
         None => {
             let (commits, committed_files) = committed(&answer_of(log));
-            Situation { branch: None, changed_files, committed_files, commits }
+            RepoState { branch: None, changed_files, committed_files, commits }
         }
     }
 }
@@ -368,7 +368,7 @@ mod tests {
         std::fs::write(root.join("staged.rs"), "text").unwrap();
         run(root, &["add", "staged.rs"]);
         let repositories = Arc::new(Repositories::default());
-        let seen = repositories.look(root, LONG).situation();
+        let seen = repositories.look(root, LONG).repo_state();
         assert_eq!(seen.commits, ["Add the parser", "Begin"]);
         assert_eq!(seen.committed_files, ["src/für.rs", "src/old file.rs"]);
         let mut changed = seen.changed_files;
@@ -376,10 +376,10 @@ mod tests {
         assert_eq!(changed, ["new.rs", "src/old file.rs", "staged.rs"]);
         // Again without a commit, and again after one.
         std::fs::write(root.join("src/für.rs"), "other text").unwrap();
-        let again = repositories.look(root, LONG).situation();
+        let again = repositories.look(root, LONG).repo_state();
         assert_eq!((again.commits, again.changed_files.len()), (seen.commits, 4));
         run(root, &["commit", "-q", "-a", "-m", "Change all of it"]);
-        assert_eq!(repositories.look(root, LONG).situation().commits[0], "Change all of it");
+        assert_eq!(repositories.look(root, LONG).repo_state().commits[0], "Change all of it");
     }
 
     #[test]
@@ -389,10 +389,10 @@ mod tests {
         std::fs::write(scratch.path().join("new.rs"), "text").unwrap();
         let repositories = Arc::new(Repositories::default());
         repositories.begin(scratch.path());
-        assert_eq!(repositories.look(scratch.path(), LONG).situation(), Situation::default());
+        assert_eq!(repositories.look(scratch.path(), LONG).repo_state(), RepoState::default());
         repositories.end(scratch.path().to_owned(), ask(scratch.path(), None), None);
         repositories.begin(scratch.path());
-        assert_eq!(repositories.look(scratch.path(), LONG).situation().changed_files, ["new.rs"]);
+        assert_eq!(repositories.look(scratch.path(), LONG).repo_state().changed_files, ["new.rs"]);
     }
 
     #[test]
@@ -402,10 +402,10 @@ mod tests {
         let repositories = Arc::new(Repositories::default());
         let briefly = Patience { usual: PATIENCE, if_seen_lately: Duration::ZERO };
         std::fs::write(scratch.path().join("old.rs"), "text").unwrap();
-        assert_eq!(repositories.look(scratch.path(), briefly).situation().changed_files, ["old.rs"]);
+        assert_eq!(repositories.look(scratch.path(), briefly).repo_state().changed_files, ["old.rs"]);
         std::fs::write(scratch.path().join("new.rs"), "text").unwrap();
         let look = repositories.look(scratch.path(), briefly);
-        assert_eq!(look.situation().changed_files, ["old.rs"]);
+        assert_eq!(look.repo_state().changed_files, ["old.rs"]);
         // The late answer is stored for the next query.
         assert_eq!(look.answered.unwrap().recv().unwrap().changed_files.len(), 2);
         assert_eq!(repositories.last_seen(scratch.path()).changed_files.len(), 2);
@@ -414,9 +414,9 @@ mod tests {
     #[test]
     fn a_directory_without_a_repository_has_an_empty_state() {
         let scratch = tempfile::tempdir().unwrap();
-        let seen = Arc::new(Repositories::default()).look(scratch.path(), LONG).situation();
-        assert_eq!(seen, Situation::default());
-        let gone = Arc::new(Repositories::default()).look(Path::new("/nonexistent/place"), LONG).situation();
-        assert_eq!(gone, Situation::default());
+        let seen = Arc::new(Repositories::default()).look(scratch.path(), LONG).repo_state();
+        assert_eq!(seen, RepoState::default());
+        let gone = Arc::new(Repositories::default()).look(Path::new("/nonexistent/place"), LONG).repo_state();
+        assert_eq!(gone, RepoState::default());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use claude_mem::context::moment::FLOOR;
+use claude_mem::context::in_session::FLOOR;
 
 use crate::history::History;
 use crate::lines;

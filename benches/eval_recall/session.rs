@@ -5,8 +5,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use claude_mem::config::Config;
-use claude_mem::context::moment::{self, Moment, Told};
-use claude_mem::context::{self, Hint, Question, Situation, recall};
+use claude_mem::context::in_session::{self, InSessionQuery, Snippet, Trigger};
+use claude_mem::context::{self, Hint, RelevanceQuery, RepoState, relevance};
 use claude_mem::hook;
 use claude_mem::model::{Event, EventBody, SessionId, SessionStamp};
 use claude_mem::store;
@@ -102,7 +102,7 @@ impl Player<'_> {
                     session,
                     Kind::Prompt,
                     text.clone(),
-                    &Moment::Prompt { text: text.clone() },
+                    &Trigger::Prompt { text: text.clone() },
                     event.at,
                 )?;
             }
@@ -113,7 +113,7 @@ impl Player<'_> {
                     let error = payload["error"].as_str().unwrap_or_default().to_owned();
                     let command = payload["tool_input"]["command"].as_str().unwrap_or(name);
                     let asked = format!("{command}\n{error}");
-                    self.ask(session, Kind::Failure, asked, &Moment::Failure { error }, event.at)?;
+                    self.ask(session, Kind::Failure, asked, &Trigger::Failure { error }, event.at)?;
                 } else if matches!(name, "Edit" | "Write" | "MultiEdit")
                     && let Some(moment) = edit(&payload["tool_input"], &self.project.root)
                 {
@@ -152,8 +152,9 @@ impl Player<'_> {
 
     fn start(&mut self, session: &SessionStamp, source: Option<&str>, now: i64) -> Result<()> {
         let began = Instant::now();
-        let search = recall::BySearch::new(&self.database, &self.config.search, &self.project.name, now);
-        let recall = |question: &Question| search.find(question);
+        let search =
+            relevance::SearchRelevance::new(&self.database, &self.config.search, &self.project.name, now);
+        let recall = |question: &RelevanceQuery| search.find(question);
         let budget = usize::try_from(self.config.context.budget)?;
         let built = context::build(
             &self.database,
@@ -163,7 +164,7 @@ impl Player<'_> {
                 root: &self.project.root,
                 session_id: session.id.as_str(),
                 source,
-                situation: Situation { branch: session.branch.clone(), ..Situation::default() },
+                repo_state: RepoState { branch: session.branch.clone(), ..RepoState::default() },
                 recall: Some(&recall),
                 hint: Hint::default(),
                 now,
@@ -194,18 +195,18 @@ impl Player<'_> {
         session: &SessionStamp,
         kind: Kind,
         asked: String,
-        moment: &Moment,
+        moment: &Trigger,
         now: i64,
     ) -> Result<()> {
         let settings = &self.config.context;
         let budget = match moment {
-            Moment::Prompt { .. } => settings.per_prompt_budget,
-            Moment::File { .. } => settings.per_file_budget,
-            Moment::Failure { .. } => settings.on_failure_budget,
+            Trigger::Prompt { .. } => settings.per_prompt_budget,
+            Trigger::FileEdit { .. } => settings.per_file_budget,
+            Trigger::Failure { .. } => settings.on_failure_budget,
         };
         let budget = usize::try_from(budget)?;
         let id = SessionId(session.id.as_str().to_owned());
-        let request = moment::Request {
+        let request = InSessionQuery {
             project: &self.project.name,
             project_path: &self.project.root,
             session: &id,
@@ -214,10 +215,10 @@ impl Player<'_> {
             budget,
         };
         let began = Instant::now();
-        let told: Told = moment::tell(&self.database, &request, moment, &Shown::default())?;
+        let told: Snippet = in_session::build(&self.database, &request, moment, &Shown::default())?;
         let ms = began.elapsed().as_secs_f64() * 1000.0;
         let fits = match moment {
-            Moment::Prompt { text } => moment::fitted(&self.database, &request, text)?,
+            Trigger::Prompt { text } => in_session::fitted(&self.database, &request, text)?,
             _ => Vec::new(),
         };
         if !told.text.is_empty() {
@@ -253,7 +254,7 @@ impl Player<'_> {
 }
 
 /// The moment before an edit, as the hook sends it.
-fn edit(input: &Value, root: &str) -> Option<Moment> {
+fn edit(input: &Value, root: &str) -> Option<Trigger> {
     let path = within(input["file_path"].as_str()?, root)?;
     let (mut old, mut new) = (String::new(), String::new());
     let edits = input["edits"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -268,11 +269,11 @@ fn edit(input: &Value, root: &str) -> Option<Moment> {
         text.lines().map(str::trim).filter(kept).take(150).map(ToOwned::to_owned).collect()
     };
     let (added, removed) = (lines(&new, &old), lines(&old, &new));
-    Some(Moment::File { path, added, removed })
+    Some(Trigger::FileEdit { path, added, removed })
 }
 
-fn described(moment: &Moment) -> String {
-    let Moment::File { path, added, removed } = moment else { return String::new() };
+fn described(moment: &Trigger) -> String {
+    let Trigger::FileEdit { path, added, removed } = moment else { return String::new() };
     let list = |sign: &str, lines: &[String]| {
         lines.iter().take(12).map(|line| format!("\n{sign} {line}")).collect::<String>()
     };

@@ -128,8 +128,8 @@ fn at(
     let (explain, about) = (arguments.explain, encoded(about));
     let route = format!("/api/context/{name}?project_path={}&text={about}&explain={explain}", encoded(place));
     ask(home, environment, &route, |database, config| {
-        let moment = happening.moment(name).context("unknown trigger")?;
-        Ok(briefing::at(database, config, &happening, &moment, &Shown::default())?.1)
+        let trigger = happening.trigger(name).context("unknown trigger")?;
+        Ok(briefing::at(database, config, &happening, &trigger, &Shown::default())?.1)
     })
 }
 

@@ -43,9 +43,9 @@ pub fn shorten(line: &str, limit: usize) -> String {
 pub fn plain_lines(text: &str) -> String {
     let plain = |line: &str| {
         let indent = line.len() - line.trim_start_matches([' ', '\t']).len();
-        let (blanks, said) = line.split_at(indent);
-        let bullet = if said.starts_with("- ") || said.starts_with("* ") { "- " } else { "" };
-        format!("{blanks}{bullet}{}", one_line(said, usize::MAX / 8))
+        let (blanks, rest) = line.split_at(indent);
+        let bullet = if rest.starts_with("- ") || rest.starts_with("* ") { "- " } else { "" };
+        format!("{blanks}{bullet}{}", one_line(rest, usize::MAX / 8))
     };
     text.lines().map(plain).collect::<Vec<_>>().join("\n")
 }

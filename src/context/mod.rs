@@ -4,23 +4,23 @@
 //! database and minute give the same bytes.
 
 pub mod age;
-mod code;
+mod function_map;
 pub mod hint;
-pub(crate) mod line;
 #[cfg(feature = "service")]
-pub mod moment;
+pub mod in_session;
+pub(crate) mod line;
+mod observations;
 mod page;
 #[cfg(feature = "service")]
-pub mod recall;
-mod say;
+pub mod relevance;
+mod repo_state;
 #[cfg(test)]
 mod scenario;
 mod sessions;
-mod situation;
 #[cfg(test)]
 pub(crate) mod tests;
+mod wording;
 mod words;
-mod work;
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use hint::Hint;
-pub use situation::{Question, Situation};
+pub use repo_state::{RelevanceQuery, RepoState};
 
 use crate::model::{Millis, SessionId};
 use crate::store::StoreError;
@@ -37,10 +37,10 @@ use crate::store::context::{self as table, SessionLine};
 use crate::tokens;
 use line::one_line;
 use page::{Line, Page};
-use words::{Said, WordSet};
+use words::{SeenText, WordSet};
 
 /// Finds observations that answer a question, with a score for each.
-pub type Recall<'a> = &'a dyn Fn(&Question) -> Result<Vec<(i64, f64)>, StoreError>;
+pub type Recall<'a> = &'a dyn Fn(&RelevanceQuery) -> Result<Vec<(i64, f64)>, StoreError>;
 
 /// A request for a context.
 #[derive(Clone, Default)]
@@ -56,11 +56,11 @@ pub struct Request<'a> {
     /// The session's source: startup, resume, clear, compact, fork.
     pub source: Option<&'a str>,
     /// The state of the project, as far as it is known at once.
-    pub situation: Situation,
+    pub repo_state: RepoState,
     /// The state of the repository, which takes a while; the branch is known before.
-    pub repository: Option<&'a dyn Fn() -> Situation>,
+    pub repository: Option<&'a dyn Fn() -> RepoState>,
     /// The part of the search that needs no repository state.
-    pub prepare: Option<&'a dyn Fn(&Question)>,
+    pub prepare: Option<&'a dyn Fn(&RelevanceQuery)>,
     /// A search, where there is one.
     pub recall: Option<Recall<'a>>,
     /// Lines of the client's own memory, which the model is given anyway.
@@ -89,7 +89,7 @@ impl Request<'_> {
 
     /// A text with its paths written like that.
     fn tidy(&self, text: &str) -> String {
-        say::tidy(text, &[self.root, self.project_path])
+        wording::tidy(text, &[self.root, self.project_path])
     }
 }
 
@@ -193,9 +193,9 @@ struct Build<'a> {
     database: &'a Connection,
     request: &'a Request<'a>,
     page: Page,
-    said: Said,
+    seen: SeenText,
     /// Lines that the session has been given before and still has.
-    told: Vec<i64>,
+    already_shown: Vec<i64>,
     /// Tokens that earlier layers left over.
     carried: usize,
     context: Context,
@@ -203,14 +203,14 @@ struct Build<'a> {
 
 impl<'a> Build<'a> {
     fn new(database: &'a Connection, request: &'a Request<'a>) -> Self {
-        let mut said = Said::default();
-        request.client_memory.iter().for_each(|line| said.note(line));
+        let mut seen = SeenText::default();
+        request.client_memory.iter().for_each(|line| seen.note(line));
         Self {
             database,
             request,
             page: Page::new(request.budget),
-            said,
-            told: told_before(database, request),
+            seen,
+            already_shown: shown_before(database, request),
             carried: 0,
             context: Context::default(),
         }
@@ -218,11 +218,11 @@ impl<'a> Build<'a> {
 
     fn run(mut self) -> Context {
         let hint = self.request.hint.line();
-        let title = title(self.request.project, !self.told.is_empty());
+        let title = title(self.request.project, !self.already_shown.is_empty());
         let has_title = self.page.line(&title);
         // A session that goes on has the hint already.
         let has_hint = self.request.budget >= LEAST_FOR_HINT
-            && self.told.is_empty()
+            && self.already_shown.is_empty()
             && self.page.reserve("")
             && self.page.reserve(hint);
         if has_title {
@@ -235,25 +235,25 @@ impl<'a> Build<'a> {
             .map(|sessions| sessions::lines(self.request, sessions).into_iter())
             .map_err(ToString::to_string);
         self.layer(&SESSION_INDEX, index, has_title);
-        let branch = self.request.situation.branch.as_deref();
+        let branch = self.request.repo_state.branch.as_deref();
         let code = table::code_changes(self.database, self.request.project, branch);
-        let newest = work::newest(self.database, self.request);
-        let most_changed = newest.as_deref().ok().and_then(code::most_changed);
+        let newest = observations::newest(self.database, self.request);
+        let most_changed = newest.as_deref().ok().and_then(function_map::most_changed);
         let code = code
             .as_ref()
-            .map(|changes| most_changed.into_iter().chain(code::lines(self.request, changes)))
+            .map(|changes| most_changed.into_iter().chain(function_map::lines(self.request, changes)))
             .map_err(ToString::to_string);
         self.layer(&FUNCTION_MAP, code, has_title);
         let learnings = self.learnings().map_err(|error| error.to_string());
         self.layer(&LEARNINGS, learnings, has_title);
         let known = sessions.as_deref().unwrap_or_default();
         if let Some(prepare) = self.request.prepare {
-            prepare(&Question::of(&self.request.situation, known));
+            prepare(&RelevanceQuery::of(&self.request.repo_state, known));
         }
-        let question = Question::of(&self.situation(), known);
-        let said = std::mem::take(&mut self.said);
-        let work =
-            newest.and_then(|newest| work::lines(self.database, self.request, &question, newest, said));
+        let question = RelevanceQuery::of(&self.repo_state(), known);
+        let seen = std::mem::take(&mut self.seen);
+        let work = newest
+            .and_then(|newest| observations::lines(self.database, self.request, &question, newest, seen));
         self.layer(&OBSERVATIONS, work.map_err(|error| error.to_string()), has_title);
         if !self.context.layers.is_empty() {
             if has_hint {
@@ -267,10 +267,10 @@ impl<'a> Build<'a> {
     }
 
     /// Asked for as late as can be: git looks around while the first layers are read.
-    fn situation(&self) -> Situation {
-        let known = &self.request.situation;
+    fn repo_state(&self) -> RepoState {
+        let known = &self.request.repo_state;
         match self.request.repository {
-            Some(look) => Situation { branch: known.branch.clone(), ..look() },
+            Some(look) => RepoState { branch: known.branch.clone(), ..look() },
             None => known.clone(),
         }
     }
@@ -285,16 +285,16 @@ impl<'a> Build<'a> {
     /// The learnings, best first. Commands share one line: each is a few words, and a session needs them together.
     fn learnings(&self) -> Result<impl Iterator<Item = Line> + use<>, StoreError> {
         let known = table::learned(self.database, self.request.project, LEARNINGS_READ, self.request.now)?;
-        let mut said = self.said.clone();
+        let mut seen = self.seen.clone();
         let mut lines: Vec<Line> = Vec::new();
         let mut commands: Vec<String> = Vec::new();
         let mut place = None;
         for learned in known {
             let content = one_line(&learned.content, LEARNING);
-            if content.is_empty() || said.has(&WordSet::of(&[&content])) {
+            if content.is_empty() || seen.has(&WordSet::of(&[&content])) {
                 continue;
             }
-            said.note(&content);
+            seen.note(&content);
             if learned.category == "command" && content.len() <= SHORT_COMMAND {
                 place.get_or_insert(lines.len());
                 commands.push(content.trim_end_matches(['.', ';']).to_owned());
@@ -313,8 +313,9 @@ impl<'a> Build<'a> {
 
     fn layer(&mut self, layer: &Layer, lines: Result<impl Iterator<Item = Line>, String>, has_title: bool) {
         let share = (layer.share * self.request.budget / WHOLE + self.carried).max(LEAST_SHARE);
-        let told = std::mem::take(&mut self.told);
-        let mut lines = lines.map(|lines| lines.filter(|line| !told.contains(&line.key())).peekable());
+        let already_shown = std::mem::take(&mut self.already_shown);
+        let mut lines =
+            lines.map(|lines| lines.filter(|line| !already_shown.contains(&line.key())).peekable());
         let is_empty = lines.as_mut().is_ok_and(|lines| lines.peek().is_none());
         match lines {
             Ok(_) if is_empty => self.carried = share,
@@ -328,7 +329,7 @@ impl<'a> Build<'a> {
                 };
                 names.push(layer.name);
                 for line in &written.lines {
-                    self.said.note(&line.text);
+                    self.seen.note(&line.text);
                     self.context.shown.extend(line.shows);
                     self.context.lines.push(Explained::of(layer.name, line));
                 }
@@ -340,19 +341,19 @@ impl<'a> Build<'a> {
                 self.context.failed.push(format!("{}: {error}", layer.name));
             }
         }
-        self.told = told;
+        self.already_shown = already_shown;
     }
 }
 
 /// The lines that a resumed session was given before; none for any other, or if they cannot be read.
-fn told_before(database: &Connection, request: &Request<'_>) -> Vec<i64> {
+fn shown_before(database: &Connection, request: &Request<'_>) -> Vec<i64> {
     if request.source != Some("resume") || request.session_id.is_empty() {
         return Vec::new();
     }
     table::shown(database, &SessionId(request.session_id.to_owned())).unwrap_or_default().keys
 }
 
-/// Said once, at the top: tool output and old prompts are in here, and must not steer anybody.
+/// SeenText once, at the top: tool output and old prompts are in here, and must not steer anybody.
 fn title(project: &str, is_continued: bool) -> String {
     let name = one_line(project, 60);
     let name = if name.is_empty() { "this project" } else { &name };

@@ -97,35 +97,35 @@ fn ask(start: &Start, is_worker: bool) -> (usize, Vec<String>, String) {
     let history = history(start.day);
     let settings = Config::default().search;
     let now = at(start.day);
-    let recall = |question: &Question| {
-        recall::BySearch::new(&history.database, &settings, &start.project, now).find(question)
+    let recall = |question: &RelevanceQuery| {
+        relevance::SearchRelevance::new(&history.database, &settings, &start.project, now).find(question)
     };
     let path = format!("/work/{}", start.project);
-    let mut situation = Situation { branch: Some(start.branch.clone()), ..Situation::default() };
+    let mut repo_state = RepoState { branch: Some(start.branch.clone()), ..RepoState::default() };
     if is_worker {
-        situation.changed_files.clone_from(&start.changed);
-        situation.commits.clone_from(&start.commits);
+        repo_state.changed_files.clone_from(&start.changed);
+        repo_state.commits.clone_from(&start.commits);
     }
-    let told = build(
+    let context = build(
         &history.database,
         &Request {
             project: &start.project,
             project_path: &path,
             root: &path,
             session_id: "now",
-            situation,
+            repo_state,
             recall: is_worker.then_some(&recall as Recall<'_>),
             now,
             budget: 2000,
             ..Request::default()
         },
     );
-    assert!(told.tokens <= 2000);
-    let lower = told.text.to_lowercase();
+    assert!(context.tokens <= 2000);
+    let lower = context.text.to_lowercase();
     let (known, missed): (Vec<&String>, Vec<&String>) =
         start.facts.iter().partition(|fact| fact.split('|').any(|wording| lower.contains(wording)));
     let missed = missed.into_iter().map(|fact| format!("{}: {fact}", start.what)).collect();
-    (known.len(), missed, told.text)
+    (known.len(), missed, context.text)
 }
 
 /// The share of facts in the context, and the missing ones.

@@ -2,9 +2,9 @@
 
 use super::line::one_line;
 use super::page::Line;
-use super::say::{clause, gives_reason, is_filler, statements};
-use super::situation::{continued, is_topic};
-use super::words::{Said, WordSet, telling};
+use super::repo_state::{continued, is_topic};
+use super::wording::{clause, gives_reason, is_filler, statements};
+use super::words::{SeenText, WordSet, content_words};
 use super::{Request, age};
 use crate::model::Millis;
 use crate::store::context::SessionLine;
@@ -21,8 +21,8 @@ const OPEN_ITEM: usize = 170;
 
 /// One line for each session with a title or an outcome, and the open points.
 pub fn lines(request: &Request<'_>, sessions: &[SessionLine]) -> Vec<Line> {
-    let of_branch = continued(&request.situation, sessions).map(|session| session.id.as_str());
-    let mut said = Said::default();
+    let of_branch = continued(&request.repo_state, sessions).map(|session| session.id.as_str());
+    let mut seen = SeenText::default();
     let mut lines = Vec::new();
     for (at, session) in sessions.iter().enumerate() {
         let is_continued = at == 0 || of_branch == Some(session.id.as_str());
@@ -33,10 +33,10 @@ pub fn lines(request: &Request<'_>, sessions: &[SessionLine]) -> Vec<Line> {
             continue;
         };
         let words = WordSet::of(&[&digest]);
-        if !words.is_empty() && said.has(&words) {
+        if !words.is_empty() && seen.has(&words) {
             continue;
         }
-        said.note(&digest);
+        seen.note(&digest);
         let why = match is_continued {
             true if at == 0 => "the last session",
             true => "the last session of this branch",
@@ -64,7 +64,7 @@ const HOUR: Millis = 60 * 60_000;
 
 /// The number of lines before this session that leave room for it.
 fn most_lines(request: &Request<'_>, session: &SessionLine) -> usize {
-    let topic = request.situation.branch.as_deref().filter(|branch| is_topic(branch));
+    let topic = request.repo_state.branch.as_deref().filter(|branch| is_topic(branch));
     let is_of_branch = topic.is_some() && session.branch.as_deref() == topic;
     let is_fresh = request.now - session.last_activity_at < HOUR;
     if is_of_branch || is_fresh { MOST_RELATED } else { LAST }
@@ -75,7 +75,7 @@ fn when(request: &Request<'_>, session: &SessionLine) -> String {
         return "This session so far".to_owned();
     }
     let mut when = age::roughly(session.last_activity_at, request.now);
-    let here = request.situation.branch.as_deref();
+    let here = request.repo_state.branch.as_deref();
     if let Some(branch) = session.branch.as_deref().filter(|branch| here.is_some_and(|here| here != *branch))
     {
         when.push_str(&format!(", branch {}", one_line(branch, 60)));
@@ -93,7 +93,7 @@ fn digest(request: &Request<'_>, session: &SessionLine, room: usize) -> Option<S
     match (title.is_empty(), outcome.is_empty()) {
         (true, true) => None,
         // A few words that came to nothing are no session to remember.
-        (false, true) if telling(&title).len() < 2 => None,
+        (false, true) if content_words(&title).len() < 2 => None,
         (false, true) => Some(title),
         (true, false) => Some(outcome),
         (false, false) if super::words::near(&title, &outcome) => Some(outcome),
@@ -128,7 +128,7 @@ fn outcome(text: &str, room: usize) -> String {
 
 /// The points that the last sessions left open, each with its age, without those that a later session has done.
 fn open_points(request: &Request<'_>, sessions: &[SessionLine]) -> Vec<Line> {
-    let mut said = Said::default();
+    let mut seen = SeenText::default();
     let mut lines = Vec::new();
     for (at, session) in sessions.iter().enumerate().take(WITH_OPEN) {
         if request.now - session.last_activity_at > OPEN_DAYS {
@@ -147,10 +147,10 @@ fn open_points(request: &Request<'_>, sessions: &[SessionLine]) -> Vec<Line> {
             let item = one_line(&request.tidy(without_label(item.trim())), OPEN_ITEM);
             let words = WordSet::of(&[&item]);
             let is_done = later.iter().any(|done| words.is_mostly_in(done));
-            if lines.len() >= MOST_OPEN || words.len() < 2 || is_done || said.has(&words) {
+            if lines.len() >= MOST_OPEN || words.len() < 2 || is_done || seen.has(&words) {
                 continue;
             }
-            said.note(&item);
+            seen.note(&item);
             let when = age::roughly(session.last_activity_at, request.now);
             lines.push(Line {
                 group: Some("Still open".into()),

@@ -18,13 +18,13 @@ const EMPTY: [&str; 119] = [
 ];
 
 /// The words with a topic, in lower case. Scripts without blanks are taken by pairs of characters.
-pub fn telling(text: &str) -> Vec<String> {
+pub fn content_words(text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    each_telling(text, |word| found.push(word.to_owned()));
+    each_content_word(text, |word| found.push(word.to_owned()));
     found
 }
 
-fn each_telling(text: &str, mut tell: impl FnMut(&str)) {
+fn each_content_word(text: &str, mut found: impl FnMut(&str)) {
     let mut word = String::new();
     for run in text.split(|c: char| !c.is_alphanumeric() && c != '_') {
         let is_ascii = run.is_ascii();
@@ -32,7 +32,7 @@ fn each_telling(text: &str, mut tell: impl FnMut(&str)) {
             let seconds = run.char_indices().skip(1);
             run.char_indices()
                 .zip(seconds)
-                .for_each(|((at, _), (next, c))| tell(&run[at..next + c.len_utf8()]));
+                .for_each(|((at, _), (next, c))| found(&run[at..next + c.len_utf8()]));
             continue;
         }
         word.clear();
@@ -46,7 +46,7 @@ fn each_telling(text: &str, mut tell: impl FnMut(&str)) {
         }
         let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
         if word.chars().nth(2).is_some() && !is_number && EMPTY.binary_search(&word.as_str()).is_err() {
-            tell(&word);
+            found(&word);
         }
     }
 }
@@ -65,7 +65,7 @@ impl WordSet {
     /// The words of some texts together.
     pub fn of(texts: &[&str]) -> Self {
         let mut hashes = Vec::new();
-        texts.iter().for_each(|text| each_telling(text, |word| hashes.push(xxh3_64(word.as_bytes()))));
+        texts.iter().for_each(|text| each_content_word(text, |word| hashes.push(xxh3_64(word.as_bytes()))));
         hashes.sort_unstable();
         hashes.dedup();
         Self(hashes)
@@ -76,7 +76,7 @@ impl WordSet {
     pub fn stemmed(texts: &[&str]) -> Self {
         let mut hashes = Vec::new();
         let mut note = |word: &str| hashes.push(xxh3_64(crate::text::without_ending(word).as_bytes()));
-        texts.iter().for_each(|text| each_telling(text, &mut note));
+        texts.iter().for_each(|text| each_content_word(text, &mut note));
         hashes.sort_unstable();
         hashes.dedup();
         Self(hashes)
@@ -126,7 +126,7 @@ impl WordSet {
     }
 }
 
-/// True if two texts say the same: the shorter one's words are nearly all in the other, which has few more.
+/// True if two texts have the same content: the shorter one's words are nearly all in the other, which has few more.
 pub fn near(one: &str, other: &str) -> bool {
     let (one, other) = (WordSet::of(&[one]), WordSet::of(&[other]));
     let (short, long) = if one.len() <= other.len() { (&one, &other) } else { (&other, &one) };
@@ -136,12 +136,12 @@ pub fn near(one: &str, other: &str) -> bool {
 
 /// The lines so far, so that nothing is repeated.
 #[derive(Debug, Clone, Default)]
-pub struct Said(Vec<WordSet>);
+pub struct SeenText(Vec<WordSet>);
 
 /// A text of so few words is not taken for another one's repetition.
 const FEW_WORDS: usize = 4;
 
-impl Said {
+impl SeenText {
     /// Notes a text.
     pub fn note(&mut self, text: &str) {
         self.0.push(WordSet::of(&[text]));
@@ -149,9 +149,9 @@ impl Said {
 
     /// True if a text adds next to nothing to the earlier ones.
     pub fn has(&self, words: &WordSet) -> bool {
-        self.0.iter().any(|said| {
-            let is_part = words.len() > FEW_WORDS && words.len() <= said.len();
-            words.alike(said) > 0.7 || (is_part && words.in_common(said) as f64 > 0.85 * words.len() as f64)
+        self.0.iter().any(|seen| {
+            let is_part = words.len() > FEW_WORDS && words.len() <= seen.len();
+            words.alike(seen) > 0.7 || (is_part && words.in_common(seen) as f64 > 0.85 * words.len() as f64)
         })
     }
 }
@@ -168,18 +168,18 @@ mod tests {
     #[test]
     fn words_that_tell_are_found_in_any_script() {
         assert_eq!(
-            telling("Please fix the `parse_date` of src/dates.rs, 42"),
+            content_words("Please fix the `parse_date` of src/dates.rs, 42"),
             ["fix", "parse_date", "src", "dates"]
         );
-        assert_eq!(telling("连接池"), ["连接", "接池"]);
-        assert!(telling("the of to 12").is_empty());
+        assert_eq!(content_words("连接池"), ["连接", "接池"]);
+        assert!(content_words("the of to 12").is_empty());
     }
 
     #[test]
     fn a_repetition_is_known_and_a_longer_text_is_none() {
-        let mut said = Said::default();
-        said.note("Retry uploads three times with exponential backoff");
-        let has = |text: &str| said.has(&WordSet::of(&[text]));
+        let mut seen = SeenText::default();
+        seen.note("Retry uploads three times with exponential backoff");
+        let has = |text: &str| seen.has(&WordSet::of(&[text]));
         assert!(has("retry the uploads three times, with exponential backoff."));
         assert!(!has(
             "Retry uploads three times with exponential backoff, because the storage answers 503 under load in the evening"

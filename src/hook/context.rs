@@ -10,7 +10,7 @@ use super::ask::{self, Answer};
 use super::history;
 use super::notice::Start;
 use crate::config::{Config, Environment};
-use crate::context::{self, Hint, Request, Situation};
+use crate::context::{self, Hint, RepoState, Request};
 use crate::model::{Event, EventBody, Millis, SessionStamp};
 use crate::paths::Home;
 use crate::project::Project;
@@ -138,7 +138,7 @@ fn build(
             root: &place.root.to_string_lossy(),
             session_id: session.id.as_str(),
             source,
-            situation: Situation { branch: session.branch.clone(), ..Situation::default() },
+            repo_state: RepoState { branch: session.branch.clone(), ..RepoState::default() },
             repository: None,
             prepare: None,
             recall: None,

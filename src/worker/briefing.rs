@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::clock;
 use crate::config::{Config, Environment};
-use crate::context::moment::{self, Moment, Told};
-use crate::context::{self, Context, Explained, Hint, Question, Situation, recall};
+use crate::context::in_session::{self, InSessionQuery, Snippet, Trigger};
+use crate::context::{self, Context, Explained, Hint, RelevanceQuery, RepoState, relevance};
 use crate::model::SessionId;
 use crate::project::Project;
 use crate::repository::{Look, Patience, Repositories};
@@ -64,7 +64,7 @@ pub fn build(
     let place = place.map(|cwd| Project::of(cwd.as_ref(), &config.capture));
     let place = place.as_ref().filter(|place| place.key == project.key).unwrap_or(&project);
     let look = place.is_repository.then(|| repositories.look(&place.root, GIT_PATIENCE));
-    let repository = || look.as_ref().map(Look::situation).unwrap_or_default();
+    let repository = || look.as_ref().map(Look::repo_state).unwrap_or_default();
     let client_memory = client_memory.read(&place.root);
     // One transaction, so that hundreds of short reads take its locks once, and all see the same memory.
     upkeep::take_up_if_possible(database);
@@ -74,9 +74,11 @@ pub fn build(
         Ok(name) => name,
         Err(error) => return Context { failed: vec![format!("the project: {error}")], ..Context::default() },
     };
-    let search = recall::BySearch::new(database, &config.search, &name, now);
-    let (prepare, recall) =
-        (|question: &Question| search.prepare(question), |question: &Question| search.find(question));
+    let search = relevance::SearchRelevance::new(database, &config.search, &name, now);
+    let (prepare, recall) = (
+        |question: &RelevanceQuery| search.prepare(question),
+        |question: &RelevanceQuery| search.find(question),
+    );
     let built = context::build(
         database,
         &context::Request {
@@ -85,7 +87,7 @@ pub fn build(
             root: &place.root.to_string_lossy(),
             session_id: &asked.session_id,
             source: asked.source.as_deref(),
-            situation: Situation { branch: place.branch.clone(), ..Situation::default() },
+            repo_state: RepoState { branch: place.branch.clone(), ..RepoState::default() },
             repository: Some(&repository),
             prepare: Some(&prepare),
             recall: Some(&recall),
@@ -136,15 +138,17 @@ pub struct Happening {
 
 impl Happening {
     /// The moment of that name.
-    pub fn moment(&self, name: &str) -> Option<Moment> {
+    pub fn trigger(&self, name: &str) -> Option<Trigger> {
         let lines = |text: &str| text.lines().map(ToOwned::to_owned).collect();
         let text = self.text.clone();
         match name {
-            "prompt" => Some(Moment::Prompt { text }),
-            "file" => {
-                Some(Moment::File { path: text, added: lines(&self.added), removed: lines(&self.removed) })
-            }
-            "failure" => Some(Moment::Failure { error: text }),
+            "prompt" => Some(Trigger::Prompt { text }),
+            "file" => Some(Trigger::FileEdit {
+                path: text,
+                added: lines(&self.added),
+                removed: lines(&self.removed),
+            }),
+            "failure" => Some(Trigger::Failure { error: text }),
             _ => None,
         }
     }
@@ -155,19 +159,19 @@ pub fn at(
     database: &Connection,
     config: &Config,
     happening: &Happening,
-    moment: &Moment,
+    trigger: &Trigger,
     offered: &Shown,
-) -> Result<(Told, Value), StoreError> {
+) -> Result<(Snippet, Value), StoreError> {
     let settings = &config.context;
-    let budget = match moment {
-        Moment::Prompt { .. } => settings.per_prompt_budget,
-        Moment::File { .. } => settings.per_file_budget,
-        Moment::Failure { .. } => settings.on_failure_budget,
+    let budget = match trigger {
+        Trigger::Prompt { .. } => settings.per_prompt_budget,
+        Trigger::FileEdit { .. } => settings.per_file_budget,
+        Trigger::Failure { .. } => settings.on_failure_budget,
     };
     let budget = usize::try_from(budget).unwrap_or(usize::MAX);
     let project = Project::of(happening.project_path.as_ref(), &config.capture);
     let name = projects::name_of(database, &project)?;
-    let request = moment::Request {
+    let request = InSessionQuery {
         project: &name,
         project_path: &project.path.to_string_lossy(),
         session: &SessionId(happening.session_id.clone()),
@@ -175,12 +179,12 @@ pub fn at(
         now: clock::now(),
         budget,
     };
-    let told = moment::tell(database, &request, moment, offered)?;
-    let mut answer = json!({"context": told.text, "tokens": told.tokens});
-    answer["shown"] = json!(told.shown);
-    answer["log"] = told.log_data(moment, budget);
-    explain(&mut answer, &told.lines, happening.explain);
-    Ok((told, answer))
+    let snippet = in_session::build(database, &request, trigger, offered)?;
+    let mut answer = json!({"context": snippet.text, "tokens": snippet.tokens});
+    answer["shown"] = json!(snippet.shown);
+    answer["log"] = snippet.log_data(trigger, budget);
+    explain(&mut answer, &snippet.lines, happening.explain);
+    Ok((snippet, answer))
 }
 
 /// Memories that sessions were offered a moment ago. Two sets of hooks ask at once, and one of them gets the lines; a hook logs
@@ -205,16 +209,16 @@ impl Offers {
     }
 
     /// Notes an offer.
-    pub fn note(&mut self, session: String, told: &Told, moment: &Moment) {
-        if told.text.is_empty() || session.is_empty() {
+    pub fn note(&mut self, session: String, snippet: &Snippet, trigger: &Trigger) {
+        if snippet.text.is_empty() || session.is_empty() {
             return;
         }
-        let files = match moment {
-            Moment::File { path, .. } => vec![path.clone()],
+        let files = match trigger {
+            Trigger::FileEdit { path, .. } => vec![path.clone()],
             _ => Vec::new(),
         };
-        let keys = told.lines.iter().map(|line| line.key).collect();
-        self.0.push((Instant::now(), session, Shown { ids: told.shown.clone(), keys, files }));
+        let keys = snippet.lines.iter().map(|line| line.key).collect();
+        self.0.push((Instant::now(), session, Shown { ids: snippet.shown.clone(), keys, files }));
     }
 }
 

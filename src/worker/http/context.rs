@@ -47,7 +47,7 @@ pub async fn later(
     Named(name): Named,
     Parameters(happening): Parameters<Happening>,
 ) -> Result<Json<Value>, ApiError> {
-    let Some(moment) = happening.moment(&name) else {
+    let Some(trigger) = happening.trigger(&name) else {
         return Err(ApiError::not_found("there are contexts for a prompt, a file and a failure"));
     };
     let running = running(&shared)?;
@@ -55,11 +55,11 @@ pub async fn later(
     // Two hook sets ask at once, and one of them gets the lines.
     let mut offers = shared.telling.lock().await;
     let offered = offers.of(&happening.session_id);
-    let (here, session, asked) = (Arc::clone(&running), happening.session_id.clone(), moment.clone());
-    let told = running
+    let (here, session, asked) = (Arc::clone(&running), happening.session_id.clone(), trigger.clone());
+    let snippet = running
         .database
         .read(move |database| briefing::at(database, &here.config, &happening, &asked, &offered));
-    let (told, answer) = told.await?;
-    offers.note(session, &told, &moment);
+    let (snippet, answer) = snippet.await?;
+    offers.note(session, &snippet, &trigger);
     Ok(Json(answer))
 }

@@ -25,7 +25,7 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route("/api/nudge", post(nudge))
         .route("/api/queue/stats", get(queue_stats))
         .route("/api/context", get(context::at_start))
-        .route("/api/context/{moment}", get(context::later))
+        .route("/api/context/{trigger}", get(context::later))
         .route("/api/observations", get(observations))
         .route("/api/search", get(recall::search).post(recall::search_posted))
         .route("/api/timeline", get(recall::timeline))

@@ -72,7 +72,7 @@ fn booby_trapped(scratch: &Path) -> (PathBuf, PathBuf) {
 fn querying_a_hostile_repository_runs_none_of_its_programs() {
     let scratch = tempfile::tempdir().unwrap();
     let (root, trace) = booby_trapped(scratch.path());
-    let seen = Arc::new(Repositories::default()).look(&root, LONG).situation();
+    let seen = Arc::new(Repositories::default()).look(&root, LONG).repo_state();
     let ran = fs::read_to_string(&trace).unwrap_or_default();
     assert_eq!(ran, "", "programs of the repository were run");
     assert_eq!(seen.commits, ["Begin"]);
@@ -95,7 +95,7 @@ fn a_repository_with_an_unstoppable_filter_is_not_queried() {
         config.extend(trap.to_str().unwrap().bytes());
         fs::write(root.join(".git/config"), config).unwrap();
         fs::write(root.join(".git/info/attributes"), [b"*.rs filter=", name, b"\n"].concat()).unwrap();
-        let seen = Arc::new(Repositories::default()).look(&root, LONG).situation();
+        let seen = Arc::new(Repositories::default()).look(&root, LONG).repo_state();
         assert_eq!(fs::read_to_string(&trace).unwrap_or_default(), "", "{name:?}");
         assert!(seen.changed_files.is_empty(), "{name:?}");
     }

@@ -9,9 +9,9 @@ use crate::store::log::{LogEntry, log};
 use crate::store::traces::{hash, line_hash};
 use crate::tools::error_signature;
 
-fn tell(history: &History, session: &str, moment: &Moment) -> Told {
+fn snippet_for(history: &History, session: &str, trigger: &Trigger) -> Snippet {
     let (session, config) = (SessionId(session.into()), Config::default());
-    let request = Request {
+    let request = InSessionQuery {
         project: "harbor",
         project_path: PATH,
         session: &session,
@@ -19,16 +19,16 @@ fn tell(history: &History, session: &str, moment: &Moment) -> Told {
         now: NOW,
         budget: 300,
     };
-    super::tell(&history.database, &request, moment, &Shown::default()).unwrap()
+    build(&history.database, &request, trigger, &Shown::default()).unwrap()
 }
 
-fn prompt(text: &str) -> Moment {
-    Moment::Prompt { text: text.into() }
+fn prompt(text: &str) -> Trigger {
+    Trigger::Prompt { text: text.into() }
 }
 
-fn edit(path: &str, removed: &[&str], added: &[&str]) -> Moment {
+fn edit(path: &str, removed: &[&str], added: &[&str]) -> Trigger {
     let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
-    Moment::File { path: path.into(), added: lines(added), removed: lines(removed) }
+    Trigger::FileEdit { path: path.into(), added: lines(added), removed: lines(removed) }
 }
 
 /// Logs the memories that a session was shown, as its hook does.
@@ -65,9 +65,14 @@ fn a_prompt_brings_what_it_touches_and_nothing_else() {
             Seen { kind: "change", title: &title, summary: "Nothing to do with it.", files: &[] },
         );
     }
-    let told = tell(&history, "now", &prompt("why do we retry uploads when the storage answers 503?"));
-    assert!(told.text.contains("because repeating a bad request never helps"), "{}", told.text);
-    assert!(told.shown.len() <= prompt::MOST && told.lines[0].why.starts_with("fits by"), "{:?}", told.lines);
+    let snippet =
+        snippet_for(&history, "now", &prompt("why do we retry uploads when the storage answers 503?"));
+    assert!(snippet.text.contains("because repeating a bad request never helps"), "{}", snippet.text);
+    assert!(
+        snippet.shown.len() <= prompt::MOST && snippet.lines[0].why.starts_with("fits by"),
+        "{:?}",
+        snippet.lines
+    );
     for nothing in [
         "thanks, go on",
         "ok",
@@ -78,11 +83,11 @@ fn a_prompt_brings_what_it_touches_and_nothing_else() {
         "",
         "paint the bicycle shed green",
     ] {
-        assert_eq!(tell(&history, "now", &prompt(nothing)).text, "", "{nothing}");
+        assert_eq!(snippet_for(&history, "now", &prompt(nothing)).text, "", "{nothing}");
     }
     // What the session did itself it knows.
     assert_eq!(
-        tell(&history, "b", &prompt("why do we retry uploads when the storage answers 503?")).text,
+        snippet_for(&history, "b", &prompt("why do we retry uploads when the storage answers 503?")).text,
         ""
     );
 }
@@ -98,7 +103,7 @@ fn a_plan_is_asked_by_its_heading_and_by_the_files_it_names() {
     let plan = format!(
         "Implement the following plan:\n\n# Retry uploads on 503 for longer\n\nThe storage sheds load.\n\n{steps}"
     );
-    assert!(tell(&history, "now", &prompt(&plan)).text.contains("Retry uploads on 429"));
+    assert!(snippet_for(&history, "now", &prompt(&plan)).text.contains("Retry uploads on 429"));
 }
 
 #[test]
@@ -106,22 +111,30 @@ fn an_edit_that_brings_back_what_was_taken_out_hears_the_reason_first() {
     let history = rich();
     let removal = removal(&history);
     let back = edit("src/routes/remediation.ts", &[], &["\t\trepositoryUrl: repoUrl,"]);
-    let told = tell(&history, "now", &back);
-    assert_eq!(told.shown, [removal]);
-    assert!(told.text.contains("undone by this edit: it removed `repositoryUrl: repoUrl,`"), "{}", told.text);
-    assert!(told.text.contains("because with an address it clones the repository again"), "{}", told.text);
-    // It is said although the start named the memory, although the file was spoken of, and in any worktree; but once.
+    let snippet = snippet_for(&history, "now", &back);
+    assert_eq!(snippet.shown, [removal]);
+    assert!(
+        snippet.text.contains("undone by this edit: it removed `repositoryUrl: repoUrl,`"),
+        "{}",
+        snippet.text
+    );
+    assert!(
+        snippet.text.contains("because with an address it clones the repository again"),
+        "{}",
+        snippet.text
+    );
+    // It is shown although the start named the memory, although the file was spoken of, and in any worktree; but once.
     note(&history, "now", "context", json!({"shown": [removal]}));
     note(&history, "now", "context_file", json!({"shown": [], "file": "src/routes/remediation.ts"}));
-    assert_eq!(tell(&history, "now", &back).shown, [removal]);
+    assert_eq!(snippet_for(&history, "now", &back).shown, [removal]);
     let elsewhere = edit(".claude/worktrees/x/src/routes/remediation.ts", &[], &["repositoryUrl: repoUrl"]);
-    assert_eq!(tell(&history, "other", &elsewhere).shown, [removal]);
-    note(&history, "now", "context_file", json!({"shown": [removal], "keys": [told.lines[0].key]}));
-    assert_eq!(tell(&history, "now", &back).text, "");
+    assert_eq!(snippet_for(&history, "other", &elsewhere).shown, [removal]);
+    note(&history, "now", "context_file", json!({"shown": [removal], "keys": [snippet.lines[0].key]}));
+    assert_eq!(snippet_for(&history, "now", &back).text, "");
     // The session that took it out may change its mind, and another line is no undoing.
-    assert_eq!(tell(&history, "fix", &back).text, "");
+    assert_eq!(snippet_for(&history, "fix", &back).text, "");
     let other = edit("src/routes/remediation.ts", &[], &["cleanupAfterwards: true,"]);
-    assert!(!tell(&history, "third", &other).text.contains("undone"));
+    assert!(!snippet_for(&history, "third", &other).text.contains("undone"));
 }
 
 #[test]
@@ -135,7 +148,7 @@ fn a_line_that_somebody_put_back_since_is_not_undone_again() {
                VALUES ('back', 'harbor', 1, 'src/routes/remediation.ts', x'', ?1, ?2)";
     history.database.execute(sql, params![bytes.as_slice(), NOW - HOUR / 2]).unwrap();
     let again = edit("src/routes/remediation.ts", &[], &["repositoryUrl: repoUrl,"]);
-    assert!(!tell(&history, "now", &again).text.contains("undone"));
+    assert!(!snippet_for(&history, "now", &again).text.contains("undone"));
 }
 
 #[test]
@@ -151,14 +164,18 @@ fn an_edit_hears_the_reasons_of_its_file_the_newest_first_and_nothing_without_on
         },
     );
     history.run(&format!("UPDATE observations SET created_at = created_at + 1 WHERE id = {newer}"));
-    let told = tell(&history, "now", &edit("src/upload.rs", &[], &[]));
-    assert_eq!(told.shown.first(), Some(&newer));
-    assert!(told.shown.len() <= edit::MOST && !told.text.contains("Split the uploader"), "{}", told.text);
-    assert_eq!(tell(&history, "now", &edit("src/unknown.rs", &[], &[])).text, "");
+    let snippet = snippet_for(&history, "now", &edit("src/upload.rs", &[], &[]));
+    assert_eq!(snippet.shown.first(), Some(&newer));
+    assert!(
+        snippet.shown.len() <= edit::MOST && !snippet.text.contains("Split the uploader"),
+        "{}",
+        snippet.text
+    );
+    assert_eq!(snippet_for(&history, "now", &edit("src/unknown.rs", &[], &[])).text, "");
     // An edit about something else hears nothing.
-    assert_eq!(tell(&history, "now", &edit("src/upload.rs", &["let colour = blue();"], &[])).text, "");
+    assert_eq!(snippet_for(&history, "now", &edit("src/upload.rs", &["let colour = blue();"], &[])).text, "");
     note(&history, "now", "context_file", json!({"shown": [], "file": "src/upload.rs"}));
-    assert_eq!(tell(&history, "now", &edit("src/upload.rs", &[], &[])).text, "");
+    assert_eq!(snippet_for(&history, "now", &edit("src/upload.rs", &[], &[])).text, "");
 }
 
 #[test]
@@ -179,13 +196,16 @@ fn of_a_note_about_several_files_only_the_part_about_the_edit_is_shown() {
             files: &["web/App.tsx", "src/jobRunner.ts", "src/index.ts"],
         },
     );
-    let told =
-        tell(&history, "now", &edit("src/jobRunner.ts", &["retry(pendingEvaluation, 2)"], &["once()"]));
-    assert_eq!(told.shown, [id], "{}", told.text);
-    assert!(told.text.contains("cold cache") && !told.text.contains("bookmarks"), "{}", told.text);
+    let snippet = snippet_for(
+        &history,
+        "now",
+        &edit("src/jobRunner.ts", &["retry(pendingEvaluation, 2)"], &["once()"]),
+    );
+    assert_eq!(snippet.shown, [id], "{}", snippet.text);
+    assert!(snippet.text.contains("cold cache") && !snippet.text.contains("bookmarks"), "{}", snippet.text);
     // The reason of another file is none for this one.
     let other = edit("src/index.ts", &["export const pendingBookmarks = 2;"], &[]);
-    assert_eq!(tell(&history, "now", &other).text, "");
+    assert_eq!(snippet_for(&history, "now", &other).text, "");
 }
 
 #[test]
@@ -231,16 +251,16 @@ fn a_failure_of_any_ecosystem_hears_the_change_that_repaired_it_with_its_reason(
             "INSERT INTO repairs (session_id, project, prompt_number, signature, command, files, created_at)
                    VALUES ('fix', 'harbor', 3, ?1, NULL, json_array(?2), ?3)";
         history.database.execute(sql, params![hash(&signature), file, NOW - HOUR]).unwrap();
-        let failure = Moment::Failure { error: format!("Exit code 1\n{error}") };
-        let told = tell(&history, "now", &failure);
+        let failure = Trigger::Failure { error: format!("Exit code 1\n{error}") };
+        let snippet = snippet_for(&history, "now", &failure);
         let name = file.rsplit('/').next().unwrap();
-        assert!(told.text.contains(&format!("repaired by changing {name}")), "{error}: {}", told.text);
-        assert!(told.text.contains(reason), "{}", told.text);
+        assert!(snippet.text.contains(&format!("repaired by changing {name}")), "{error}: {}", snippet.text);
+        assert!(snippet.text.contains(reason), "{}", snippet.text);
         // A note about something else explains nothing.
         history.run(&format!(
             "UPDATE observations SET title = 'Paint the shed', summary = 'Green.' WHERE id = {note}"
         ));
-        assert_eq!(tell(&history, "now", &failure).text, "", "{error}");
+        assert_eq!(snippet_for(&history, "now", &failure).text, "", "{error}");
     }
 }
 
@@ -256,19 +276,19 @@ fn a_failure_hears_the_command_that_repaired_it_and_a_generic_one_nothing() {
                    VALUES ('b', 'harbor', 1, ?1, ?2, '[]', ?3)";
         history.database.execute(sql, params![hash(&signature), command, NOW - HOUR]).unwrap();
     }
-    let failure = |error: &str| Moment::Failure { error: error.into() };
-    let told = tell(&history, "now", &failure(error));
-    assert!(told.text.contains("`bun run test` then succeeded"), "{}", told.text);
+    let failure = |error: &str| Trigger::Failure { error: error.into() };
+    let snippet = snippet_for(&history, "now", &failure(error));
+    assert!(snippet.text.contains("`bun run test` then succeeded"), "{}", snippet.text);
     for other in [generic, "Exit code 1", "", "Exit code 1\nerror: Merge conflict in a.rs"] {
-        assert_eq!(tell(&history, "now", &failure(other)).text, "", "{other}");
+        assert_eq!(snippet_for(&history, "now", &failure(other)).text, "", "{other}");
     }
-    note(&history, "now", "context_failure", json!({"keys": [told.lines[0].key]}));
-    assert_eq!(tell(&history, "now", &failure(error)).text, "");
+    note(&history, "now", "context_failure", json!({"keys": [snippet.lines[0].key]}));
+    assert_eq!(snippet_for(&history, "now", &failure(error)).text, "");
     // After a compaction the list starts again; a resumed session keeps it.
     note(&history, "now", "context", json!({"shown": [], "source": "resume"}));
-    assert_eq!(tell(&history, "now", &failure(error)).text, "");
+    assert_eq!(snippet_for(&history, "now", &failure(error)).text, "");
     let earlier = format!("UPDATE event_log SET created_at = {}", NOW - HOUR);
     history.run(&earlier);
     note(&history, "now", "context", json!({"shown": [], "source": "compact"}));
-    assert!(!tell(&history, "now", &failure(error)).text.is_empty());
+    assert!(!snippet_for(&history, "now", &failure(error)).text.is_empty());
 }

@@ -9,9 +9,9 @@ use rusqlite::Connection;
 
 use super::line::one_line;
 use super::page::Line;
-use super::say::{Telling, gives_reason};
-use super::situation::{Question, is_topic};
-use super::words::{Said, WordSet};
+use super::repo_state::{RelevanceQuery, is_topic};
+use super::wording::{Wording, gives_reason};
+use super::words::{SeenText, WordSet};
 use super::{Request, age};
 use crate::model::Millis;
 use crate::project::is_same_file;
@@ -65,9 +65,9 @@ pub fn newest(database: &Connection, request: &Request<'_>) -> Result<Vec<Memory
 pub fn lines(
     database: &Connection,
     request: &Request<'_>,
-    question: &Question,
+    question: &RelevanceQuery,
     newest: Vec<Memory>,
-    said: Said,
+    seen: SeenText,
 ) -> Result<impl Iterator<Item = Line> + use<>, StoreError> {
     let found = found(request, question);
     let mut ids = about_files(database, request, question);
@@ -75,7 +75,7 @@ pub fn lines(
     ids.retain(|id| newest.iter().all(|memory| memory.id != *id));
     ids.sort_unstable();
     ids.dedup();
-    let topic = request.situation.branch.as_deref().filter(|branch| is_topic(branch));
+    let topic = request.repo_state.branch.as_deref().filter(|branch| is_topic(branch));
     let mut candidates: Vec<Candidate> = newest
         .into_iter()
         .chain(table::memories(database, request.project, &ids)?)
@@ -95,11 +95,11 @@ pub fn lines(
     let least = candidates.first().map_or(0.0, |best| best.score * LEAST_SHARE);
     candidates.retain(|candidate| candidate.is_close || candidate.score >= least);
     let roots = [request.root.to_owned(), request.project_path.to_owned()];
-    Ok(told(candidates, said, request.now, roots))
+    Ok(render(candidates, seen, request.now, roots))
 }
 
 /// Search hits with their scores, from 0 to 1. A search that fails is like none.
-fn found(request: &Request<'_>, question: &Question) -> HashMap<i64, f64> {
+fn found(request: &Request<'_>, question: &RelevanceQuery) -> HashMap<i64, f64> {
     let Some(recall) = request.recall.filter(|_| !question.words.is_empty()) else { return HashMap::new() };
     let hits = recall(question).unwrap_or_default();
     let best = hits.iter().map(|(_, score)| *score).fold(f64::MIN_POSITIVE, f64::max);
@@ -107,7 +107,7 @@ fn found(request: &Request<'_>, question: &Question) -> HashMap<i64, f64> {
 }
 
 /// The same where no search helps: how many of the wanted words are there.
-fn words_in_common(memory: &Memory, question: &Question) -> f64 {
+fn words_in_common(memory: &Memory, question: &RelevanceQuery) -> f64 {
     if question.words.is_empty() {
         return 0.0;
     }
@@ -118,7 +118,7 @@ fn words_in_common(memory: &Memory, question: &Question) -> f64 {
 }
 
 /// Observations about the changed files. An index that cannot be read is like none: the newest are still there.
-fn about_files(database: &Connection, request: &Request<'_>, question: &Question) -> Vec<i64> {
+fn about_files(database: &Connection, request: &Request<'_>, question: &RelevanceQuery) -> Vec<i64> {
     let files = question.files.iter().take(FILES_ASKED);
     let about = |file: &String| {
         table::observations_with(database, request.project, Part::Head, ending(file), FOR_EACH_FILE)
@@ -132,7 +132,13 @@ pub fn ending(path: &str) -> &str {
     slashes.nth(1).map_or(path, |(at, _)| &path[at + 1..])
 }
 
-fn score(memory: &Memory, relevance: f64, topic: Option<&str>, now: Millis, question: &Question) -> f64 {
+fn score(
+    memory: &Memory,
+    relevance: f64,
+    topic: Option<&str>,
+    now: Millis,
+    question: &RelevanceQuery,
+) -> f64 {
     let age = (now - memory.created_at).max(0) as f64 / DAY;
     let recency = 1.0 / (1.0 + age / HALF_DAYS);
     let is_of_branch = topic.is_some() && memory.branch.as_deref() == topic;
@@ -144,7 +150,13 @@ fn score(memory: &Memory, relevance: f64, topic: Option<&str>, now: Millis, ques
         + REASON * f64::from(u8::from(gives_reason(&memory.summary)))
 }
 
-fn why(memory: &Memory, relevance: f64, topic: Option<&str>, score: f64, question: &Question) -> String {
+fn why(
+    memory: &Memory,
+    relevance: f64,
+    topic: Option<&str>,
+    score: f64,
+    question: &RelevanceQuery,
+) -> String {
     let mut why = Vec::new();
     if relevance > 0.0 {
         why.push(format!("words in common with the last work ({relevance:.2})"));
@@ -184,9 +196,9 @@ pub fn weight_of_type(kind: &str) -> f64 {
 }
 
 /// The lines of the candidates, the best of near-duplicates only. Lines are made lazily: most have no room.
-fn told(
+fn render(
     candidates: Vec<Candidate>,
-    said: Said,
+    seen: SeenText,
     now: Millis,
     roots: [String; 2],
 ) -> impl Iterator<Item = Line> {
@@ -196,25 +208,25 @@ fn told(
             return None;
         }
         let words = WordSet::of(&[&memory.title, &memory.summary]);
-        if said.has(&words) || kept.iter().any(|other| words.alike(other) > ALIKE) {
+        if seen.has(&words) || kept.iter().any(|other| words.alike(other) > ALIKE) {
             return None;
         }
         let roots = [roots[0].as_str(), roots[1].as_str()];
-        let telling = Telling::of(&memory, &said, &roots);
+        let wording = Wording::of(&memory, &seen, &roots);
         // A title alone that a session's line has already.
-        if telling.statements.is_empty()
-            && (telling.title.is_empty() || said.has(&WordSet::of(&[&telling.title])))
+        if wording.statements.is_empty()
+            && (wording.title.is_empty() || seen.has(&WordSet::of(&[&wording.title])))
         {
             return None;
         }
         kept.push(words);
-        Some(line(&memory, &telling, "", now).because(why))
+        Some(line(&memory, &wording, "", now).because(why))
     })
 }
 
 /// A memory as one line: its id, type and age, its statements, and the files that it changed.
-pub fn line(memory: &Memory, telling: &Telling, lead: &str, now: Millis) -> Line {
-    let words = format!("{lead}{}{}", telling.text(), files_of(memory, telling));
+pub fn line(memory: &Memory, wording: &Wording, lead: &str, now: Millis) -> Line {
+    let words = format!("{lead}{}{}", wording.text(), files_of(memory, wording));
     let reference = reference(memory.id);
     Line {
         text: format!("{reference} {}, {}: {words}", memory.kind, age::roughly(memory.created_at, now)),
@@ -230,8 +242,8 @@ fn reference(id: i64) -> String {
 }
 
 /// The names of the files that a memory changed and its words do not name.
-fn files_of(memory: &Memory, telling: &Telling) -> String {
-    let text = telling.text();
+fn files_of(memory: &Memory, wording: &Wording) -> String {
+    let text = wording.text();
     let name = |path: &String| one_line(path.rsplit('/').next().unwrap_or(path), 60);
     let mut names: Vec<String> = memory.files_modified.iter().map(name).collect();
     names.retain(|name| !name.is_empty() && !text.contains(name.as_str()));

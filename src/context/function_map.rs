@@ -2,8 +2,8 @@
 
 use super::Request;
 use super::line::one_line;
+use super::observations::ending;
 use super::page::Line;
-use super::work::ending;
 use crate::model::Millis;
 use crate::project::without_worktree;
 use crate::store::context::{CodeChange, Memory};

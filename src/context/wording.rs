@@ -1,6 +1,6 @@
 //! The wording of a memory: whole statements, the reason among them, without filler.
 
-use super::words::{Said, WordSet, near};
+use super::words::{SeenText, WordSet, near};
 use crate::project::without_worktree;
 use crate::store::context::Memory;
 
@@ -12,8 +12,8 @@ const TITLE: usize = 150;
 
 /// A memory in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Telling {
-    /// Its title, if nobody has said it yet.
+pub struct Wording {
+    /// Its title, unless it was shown already.
     pub title: String,
     /// Its statements, the reason whole.
     pub statements: Vec<String>,
@@ -21,9 +21,9 @@ pub struct Telling {
     pub has_reason: bool,
 }
 
-impl Telling {
+impl Wording {
     /// Chooses the statements of a memory, without repetitions of earlier lines.
-    pub fn of(memory: &Memory, said: &Said, roots: &[&str]) -> Self {
+    pub fn of(memory: &Memory, seen: &SeenText, roots: &[&str]) -> Self {
         let title = tidy(&memory.title, roots);
         let title = super::line::one_line(title.trim_end_matches(['.', '…', ' ']), TITLE);
         let sources = [&memory.summary, &memory.detail].into_iter().map(|text| tidy(text, roots));
@@ -39,7 +39,7 @@ impl Telling {
                 && !is_filler(text)
                 && !text.ends_with(':')
                 && !near(text, &title)
-                && !said.has(&WordSet::of(&[text]))
+                && !seen.has(&WordSet::of(&[text]))
         };
         let summary: Vec<String> = summary.into_iter().filter(is_new).collect();
         let mut chosen = vec![false; summary.len()];
@@ -60,25 +60,26 @@ impl Telling {
         if !chosen.contains(&true) && !summary.is_empty() {
             take(0, LONGEST + USUAL, &mut chosen);
         }
-        let mut told: Vec<String> = summary
+        let mut chosen_statements: Vec<String> = summary
             .into_iter()
             .zip(chosen)
             .filter(|(_, is_chosen)| *is_chosen)
             .map(|(text, _)| text)
             .collect();
-        if !told.iter().any(|text| gives_reason(text)) {
+        if !chosen_statements.iter().any(|text| gives_reason(text)) {
             let facts = memory.facts.iter().map(|fact| super::line::one_line(&tidy(fact, roots), LONGEST));
             let more = facts.filter(|fact| fact.starts_with("User")).chain(detail);
             let reason = more.filter(is_new).find(|text| gives_reason(text) || text.starts_with("User"));
-            told.extend(reason.filter(|text| text.len() <= USUAL));
+            chosen_statements.extend(reason.filter(|text| text.len() <= USUAL));
         }
-        let has_reason = told.iter().any(|text| gives_reason(text) || text.starts_with("User"));
-        // A statement that begins with the title, and one that somebody said already, needs none.
+        let has_reason = chosen_statements.iter().any(|text| gives_reason(text) || text.starts_with("User"));
+        // A statement that begins with the title, and one that was shown already, needs none.
         let words = WordSet::of(&[&title]);
-        let is_said = said.has(&words) || told.iter().any(|text| words.is_within(&WordSet::of(&[text])));
+        let is_said =
+            seen.has(&words) || chosen_statements.iter().any(|text| words.is_within(&WordSet::of(&[text])));
         Self {
-            title: if is_said && !told.is_empty() { String::new() } else { title },
-            statements: told,
+            title: if is_said && !chosen_statements.is_empty() { String::new() } else { title },
+            statements: chosen_statements,
             has_reason,
         }
     }
@@ -118,7 +119,7 @@ pub fn tidy(text: &str, roots: &[&str]) -> String {
         };
         text = text.split(' ').map(bare).collect::<Vec<_>>().join(" ");
     }
-    let labels = ["Asked: ", "Requested: ", "Question: "];
+    let labels = ["Asked: ", "Requested: ", "RelevanceQuery: "];
     match labels.iter().find_map(|label| text.strip_prefix(label)) {
         Some(rest) => rest.to_owned(),
         None => text,
@@ -236,9 +237,12 @@ mod tests {
             summary: format!("{filling}{reason} All 1309 tests pass."),
             ..Memory::default()
         };
-        let told = Telling::of(&memory, &Said::default(), &[]).text();
-        assert!(told.contains(reason) && !told.contains("1309"), "{told}");
-        assert!(told.len() < 800, "{}", told.len());
+        let chosen_statements = Wording::of(&memory, &SeenText::default(), &[]).text();
+        assert!(
+            chosen_statements.contains(reason) && !chosen_statements.contains("1309"),
+            "{chosen_statements}"
+        );
+        assert!(chosen_statements.len() < 800, "{}", chosen_statements.len());
     }
 
     #[test]

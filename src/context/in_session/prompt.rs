@@ -7,11 +7,11 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use super::{Candidate, Request};
+use super::{Candidate, InSessionQuery};
 use crate::compress::note::is_trivial;
-use crate::context::situation::stem;
-use crate::context::words::{WordSet, telling};
-use crate::context::{recall, work};
+use crate::context::repo_state::stem;
+use crate::context::words::{WordSet, content_words};
+use crate::context::{observations, relevance};
 use crate::search::{self, Filter};
 use crate::store::StoreError;
 use crate::store::context::{self as table, Memory};
@@ -56,24 +56,28 @@ pub struct Fitted {
 /// The memories that fit, the best first.
 pub(super) fn candidates(
     database: &Connection,
-    request: &Request<'_>,
+    request: &InSessionQuery<'_>,
     prompt: &str,
 ) -> Result<Vec<Candidate>, StoreError> {
     let fitted = fitted(database, request, prompt)?;
     let candidate = |Fitted { memory, fit, words }: Fitted| {
-        let telling = request.telling(&memory);
+        let wording = request.wording(&memory);
         let why = format!("fits by {fit:.2}: {}", words.join(", "));
-        let line = work::line(&memory, &telling, "", request.now).because(why);
-        (!telling.is_empty()).then_some(Candidate { memory: Some(memory), line, is_urgent: false })
+        let line = observations::line(&memory, &wording, "", request.now).because(why);
+        (!wording.is_empty()).then_some(Candidate { memory: Some(memory), line, is_urgent: false })
     };
     Ok(fitted.into_iter().filter(|fitted| fitted.fit >= FLOOR).filter_map(candidate).collect())
 }
 
 /// All candidates with how well they fit, whatever the floor; none for a prompt that asks nothing.
-pub fn fitted(database: &Connection, request: &Request<'_>, prompt: &str) -> Result<Vec<Fitted>, StoreError> {
+pub fn fitted(
+    database: &Connection,
+    request: &InSessionQuery<'_>,
+    prompt: &str,
+) -> Result<Vec<Fitted>, StoreError> {
     let Some(asked) = Asked::of(prompt) else { return Ok(Vec::new()) };
-    let counted = recall::counted(database, request.project, &asked.words)?;
-    let query = recall::rarest(&asked.words, &counted);
+    let counted = relevance::counted(database, request.project, &asked.words)?;
+    let query = relevance::rarest(&asked.words, &counted);
     if query.is_empty() {
         return Ok(Vec::new());
     }
@@ -87,7 +91,7 @@ pub fn fitted(database: &Connection, request: &Request<'_>, prompt: &str) -> Res
             now: request.now,
             ..search::Request::default()
         },
-        &recall::shallow(request.settings, READ),
+        &relevance::shallow(request.settings, READ),
     )?;
     let mut memories: Vec<Memory> = Vec::new();
     for hit in found.hits {
@@ -128,7 +132,7 @@ impl Asked {
         }
         let named = named(prompt);
         let mut words: Vec<String> = Vec::new();
-        for word in named.iter().cloned().chain(telling(question(prompt))) {
+        for word in named.iter().cloned().chain(content_words(question(prompt))) {
             if words.len() < MOST_WORDS && !words.contains(&word) {
                 words.push(word);
             }
@@ -180,7 +184,7 @@ fn named(prompt: &str) -> Vec<String> {
             && token.chars().all(|char| char.is_alphanumeric() || "_.:".contains(char))
             && (token.contains('_') || (humps > 0 && token.chars().any(|char| char.is_ascii_lowercase())));
         if is_file || is_symbol {
-            let words = telling(if is_file { stem(token) } else { token });
+            let words = content_words(if is_file { stem(token) } else { token });
             for word in words.into_iter().filter(|word| word.len() >= 4) {
                 if named.len() < MOST_NAMED && !named.contains(&word) {
                     named.push(word);

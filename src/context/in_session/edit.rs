@@ -5,13 +5,13 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::prompt::{self, Fitted};
-use super::{Candidate, Request};
+use super::{Candidate, InSessionQuery};
 use crate::context::line::one_line;
-use crate::context::recall;
-use crate::context::say::statements;
-use crate::context::situation::stem;
-use crate::context::words::{WordSet, telling};
-use crate::context::work::{self, ending};
+use crate::context::observations::{self, ending};
+use crate::context::relevance;
+use crate::context::repo_state::stem;
+use crate::context::wording::statements;
+use crate::context::words::{WordSet, content_words};
 use crate::project::{is_same_file, without_worktree};
 use crate::store::StoreError;
 use crate::store::context::{self as table, Memory, Part};
@@ -44,7 +44,7 @@ struct Touched<'a> {
 /// Memories of the file, the best first.
 pub fn candidates(
     database: &Connection,
-    request: &Request<'_>,
+    request: &InSessionQuery<'_>,
     path: &str,
     added: &[String],
     removed: &[String],
@@ -55,7 +55,7 @@ pub fn candidates(
     let mut found = undone(database, request, file, &traces, added)?;
     let mut why: Vec<(Memory, String)> = Vec::new();
     let (names, words) = words_of(file, added, removed);
-    let counted = recall::counted(database, request.project, &words)?;
+    let counted = relevance::counted(database, request.project, &words)?;
     let rows = i64::from(table::observations_of(database, request.project)?);
     let worth = prompt::worth(&words, &names, &counted, rows);
     for touched in touched(&traces, removed, |trace, hash| trace.trace.added.contains(&hash)) {
@@ -80,10 +80,10 @@ pub fn candidates(
     why.sort_by_key(|(memory, _)| std::cmp::Reverse((memory.created_at, memory.id)));
     why.dedup_by_key(|(memory, _)| memory.id);
     for (memory, reason) in why {
-        let telling = request.telling(&memory);
+        let wording = request.wording(&memory);
         // Git has what was changed; a memory is worth its place by the reason.
-        if telling.has_reason {
-            let line = work::line(&memory, &telling, "", request.now).because(reason);
+        if wording.has_reason {
+            let line = observations::line(&memory, &wording, "", request.now).because(reason);
             found.push(Candidate { memory: Some(memory), line, is_urgent: false });
         }
     }
@@ -93,24 +93,24 @@ pub fn candidates(
 /// Turns that removed lines that the edit adds back, and whose note gives a reason.
 fn undone(
     database: &Connection,
-    request: &Request<'_>,
+    request: &InSessionQuery<'_>,
     file: &str,
     traces: &[TurnTrace],
     added: &[String],
 ) -> Result<Vec<Candidate>, StoreError> {
-    let telling_lines = added.iter().filter(|line| line_hash(line).is_some()).count();
+    let distinctive = added.iter().filter(|line| line_hash(line).is_some()).count();
     let mut found = Vec::new();
     for touched in touched(traces, added, |trace, hash| trace.trace.removed.contains(&hash)) {
-        if (touched.count as f64) < UNDONE_SHARE * telling_lines as f64 {
+        if (touched.count as f64) < UNDONE_SHARE * distinctive as f64 {
             continue;
         }
         let Some(memory) = note(database, request, touched.turn)? else { continue };
-        let telling = request.telling(&memory);
-        if telling.has_reason && is_about(&memory, file) {
+        let wording = request.wording(&memory);
+        if wording.has_reason && is_about(&memory, file) {
             let lead =
                 format!("undone by this edit: it removed `{}`. ", one_line(touched.line.trim(), QUOTED));
-            let why = format!("{} of {telling_lines} new lines were removed by it", touched.count);
-            let line = work::line(&memory, &telling, &lead, request.now).because(why);
+            let why = format!("{} of {distinctive} new lines were removed by it", touched.count);
+            let line = observations::line(&memory, &wording, &lead, request.now).because(why);
             found.push(Candidate { memory: Some(memory), line, is_urgent: true });
         }
     }
@@ -119,7 +119,7 @@ fn undone(
 
 fn note(
     database: &Connection,
-    request: &Request<'_>,
+    request: &InSessionQuery<'_>,
     turn: &TurnTrace,
 ) -> Result<Option<Memory>, StoreError> {
     table::note_of_turn(database, request.project, &turn.session_id, turn.prompt_number)
@@ -153,7 +153,7 @@ fn touched<'a>(
 /// Memories of turns that changed the file.
 fn about(
     database: &Connection,
-    request: &Request<'_>,
+    request: &InSessionQuery<'_>,
     file: &str,
     is_elsewhere: bool,
 ) -> Result<Vec<Memory>, StoreError> {
@@ -205,7 +205,7 @@ fn focused(memory: Memory, file: &str, worth: &[(String, f64)]) -> Memory {
 
 /// The words of an edit: names that only code has, and these with the other words.
 fn words_of(file: &str, added: &[String], removed: &[String]) -> (Vec<String>, Vec<String>) {
-    let own = telling(stem(file));
+    let own = content_words(stem(file));
     let (mut names, mut words) = (Vec::new(), Vec::new());
     for line in added.iter().chain(removed) {
         for word in line.split(|char: char| !char.is_alphanumeric() && char != '_') {

@@ -1,11 +1,11 @@
 //! The present state of a project, as far as it is known, and the question that follows from it.
 
-use super::words::telling;
+use super::words::content_words;
 use crate::store::context::SessionLine;
 
 /// The state of the repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Situation {
+pub struct RepoState {
     /// The branch that is checked out.
     pub branch: Option<String>,
     /// Files that differ from the last commit.
@@ -18,8 +18,8 @@ pub struct Situation {
 
 /// The words and files to look for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Question {
-    /// Words, the most telling first.
+pub struct RelevanceQuery {
+    /// Words, the most wording first.
     pub words: Vec<String>,
     /// Changed files.
     pub files: Vec<String>,
@@ -43,27 +43,27 @@ pub fn is_topic(branch: &str) -> bool {
 }
 
 fn topic_words(branch: &str) -> Vec<String> {
-    let words = telling(&branch.replace(['_', '-', '/'], " "));
+    let words = content_words(&branch.replace(['_', '-', '/'], " "));
     words.into_iter().filter(|word| !KINDS_OF_BRANCH.contains(&word.as_str())).collect()
 }
 
-impl Question {
-    /// The question of a situation. `sessions` are the latest of the project, newest first.
-    pub fn of(situation: &Situation, sessions: &[SessionLine]) -> Self {
+impl RelevanceQuery {
+    /// The question of a repo_state. `sessions` are the latest of the project, newest first.
+    pub fn of(repo_state: &RepoState, sessions: &[SessionLine]) -> Self {
         let mut question = Self::default();
-        question.add(situation.branch.as_deref().map(topic_words).unwrap_or_default(), 4);
-        question.continues = before_now(situation, sessions).next().map(|session| session.id.clone());
-        for session in before_now(situation, sessions) {
-            question.add(telling(&session.open_items.join(" ")), 6);
-            question.add(telling(session.title.as_deref().unwrap_or_default()), 5);
+        question.add(repo_state.branch.as_deref().map(topic_words).unwrap_or_default(), 4);
+        question.continues = before_now(repo_state, sessions).next().map(|session| session.id.clone());
+        for session in before_now(repo_state, sessions) {
+            question.add(content_words(&session.open_items.join(" ")), 6);
+            question.add(content_words(session.title.as_deref().unwrap_or_default()), 5);
         }
-        for subject in situation.commits.iter().take(2) {
-            question.add(telling(subject), 3);
+        for subject in repo_state.commits.iter().take(2) {
+            question.add(content_words(subject), 3);
         }
-        for file in situation.changed_files.iter().take(3) {
-            question.add(telling(stem(file)), 2);
+        for file in repo_state.changed_files.iter().take(3) {
+            question.add(content_words(stem(file)), 2);
         }
-        let files = situation.changed_files.iter().chain(&situation.committed_files).take(MOST_FILES);
+        let files = repo_state.changed_files.iter().chain(&repo_state.committed_files).take(MOST_FILES);
         question.files = files.cloned().collect();
         question
     }
@@ -86,18 +86,18 @@ impl Question {
 
 /// The session whose work goes on: the last one, and the last one of this branch if that is another.
 fn before_now<'a>(
-    situation: &'a Situation,
+    repo_state: &'a RepoState,
     sessions: &'a [SessionLine],
 ) -> impl Iterator<Item = &'a SessionLine> {
-    let of_branch = continued(situation, sessions);
+    let of_branch = continued(repo_state, sessions);
     of_branch
         .into_iter()
         .chain(sessions.first().filter(move |last| of_branch.is_none_or(|it| it.id != last.id)))
 }
 
 /// The last session of the branch that is checked out, if that is about something in particular.
-pub fn continued<'a>(situation: &Situation, sessions: &'a [SessionLine]) -> Option<&'a SessionLine> {
-    let branch = situation.branch.as_deref().filter(|branch| is_topic(branch))?;
+pub fn continued<'a>(repo_state: &RepoState, sessions: &'a [SessionLine]) -> Option<&'a SessionLine> {
+    let branch = repo_state.branch.as_deref().filter(|branch| is_topic(branch))?;
     sessions.iter().find(|session| session.branch.as_deref() == Some(branch))
 }
 
@@ -127,9 +127,9 @@ mod tests {
         };
         let sessions =
             [session("b", "main", "write the changelog"), session("a", "fix/retry", "limit the attempts")];
-        let situation = Situation { branch: Some("fix/retry".into()), ..Situation::default() };
+        let repo_state = RepoState { branch: Some("fix/retry".into()), ..RepoState::default() };
         assert_eq!(
-            Question::of(&situation, &sessions).words,
+            RelevanceQuery::of(&repo_state, &sessions).words,
             ["retry", "limit", "attempts", "write", "changelog"]
         );
     }

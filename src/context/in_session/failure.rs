@@ -2,12 +2,12 @@
 
 use rusqlite::Connection;
 
-use super::{Candidate, Request};
+use super::{Candidate, InSessionQuery};
 use crate::context::age;
 use crate::context::line::one_line;
+use crate::context::observations;
 use crate::context::page::Line;
 use crate::context::words::WordSet;
-use crate::context::work;
 use crate::store::StoreError;
 use crate::store::context as table;
 use crate::store::traces::{self, TurnRepair};
@@ -22,7 +22,7 @@ const COMMAND: usize = 200;
 /// The repairs of the same failure, the newest first. A failure without a signature of its own has none.
 pub fn candidates(
     database: &Connection,
-    request: &Request<'_>,
+    request: &InSessionQuery<'_>,
     error: &str,
 ) -> Result<Vec<Candidate>, StoreError> {
     let error = &error[..error.floor_char_boundary(ERROR_BYTES)];
@@ -44,7 +44,7 @@ pub fn candidates(
     Ok(found)
 }
 
-fn by_command(command: &str, repair: &TurnRepair, request: &Request<'_>) -> Candidate {
+fn by_command(command: &str, repair: &TurnRepair, request: &InSessionQuery<'_>) -> Candidate {
     let lasting = format!("`{}` then succeeded", one_line(command, COMMAND));
     let when = age::roughly(repair.created_at, request.now);
     let line = Line {
@@ -60,21 +60,21 @@ fn by_command(command: &str, repair: &TurnRepair, request: &Request<'_>) -> Cand
 /// something else.
 fn by_change(
     database: &Connection,
-    request: &Request<'_>,
+    request: &InSessionQuery<'_>,
     repair: &TurnRepair,
     signature: &str,
 ) -> Result<Option<Candidate>, StoreError> {
     let note = table::note_of_turn(database, request.project, &repair.session_id, repair.prompt_number)?;
     Ok(note.and_then(|memory| {
-        let telling = request.telling(&memory);
+        let wording = request.wording(&memory);
         let names: Vec<&str> =
             repair.repair.files.iter().map(|path| path.rsplit('/').next().unwrap_or(path)).collect();
         let lead = format!("repaired by changing {}: ", one_line(&names.join(", "), 160));
         let why = "the same failure, and the change after which its command succeeded".to_owned();
-        let line = work::line(&memory, &telling, &lead, request.now).because(why);
+        let line = observations::line(&memory, &wording, &lead, request.now).because(why);
         let text = [&memory.title, &memory.summary, &memory.detail].map(String::as_str);
         let speaks_of_it = WordSet::stemmed(&[signature]).is_mostly_in(&WordSet::stemmed(&text));
-        (speaks_of_it && !telling.statements.is_empty()).then_some(Candidate {
+        (speaks_of_it && !wording.statements.is_empty()).then_some(Candidate {
             memory: Some(memory),
             line,
             is_urgent: false,

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use super::Question;
+use super::RelevanceQuery;
 use crate::config::Search as Settings;
 use crate::model::Millis;
 use crate::search::meaning::Vector;
@@ -31,7 +31,7 @@ const COMPARED: usize = 4_000;
 
 /// A search for one context.
 #[derive(Debug)]
-pub struct BySearch<'a> {
+pub struct SearchRelevance<'a> {
     database: &'a Connection,
     settings: &'a Settings,
     project: &'a str,
@@ -48,20 +48,20 @@ struct Known {
     alike: HashMap<String, Likenesses>,
 }
 
-impl<'a> BySearch<'a> {
+impl<'a> SearchRelevance<'a> {
     /// A search in a project.
     pub fn new(database: &'a Connection, settings: &'a Settings, project: &'a str, now: Millis) -> Self {
         Self { database, settings, project, now, known: RefCell::default() }
     }
 
     /// Does the part that needs no answer from git. A failure is retried when the result is needed.
-    pub fn prepare(&self, question: &Question) {
+    pub fn prepare(&self, question: &RelevanceQuery) {
         let _ = self.rarest(&question.words);
         let _ = self.alike(question);
     }
 
     /// The observations that answer a question, with a score for each.
-    pub fn find(&self, question: &Question) -> Result<Vec<(i64, f64)>, StoreError> {
+    pub fn find(&self, question: &RelevanceQuery) -> Result<Vec<(i64, f64)>, StoreError> {
         let words = self.rarest(&question.words)?;
         if words.is_empty() {
             return Ok(Vec::new());
@@ -92,7 +92,7 @@ impl<'a> BySearch<'a> {
     }
 
     /// Likeness of the newest observations to the topic of the continued session; nothing without a model.
-    fn alike(&self, question: &Question) -> Result<Likenesses, StoreError> {
+    fn alike(&self, question: &RelevanceQuery) -> Result<Likenesses, StoreError> {
         let Some(session) = &question.continues else { return Ok(Likenesses::default()) };
         if let Some(alike) = self.known.borrow().alike.get(session) {
             return Ok(alike.clone());
@@ -200,21 +200,22 @@ mod tests {
         let same_words = history.observe("old", seen("Login page: a typing mistake"));
         history.session("last", "/w/harbor", "main", NOW - 80_000_000);
         history.summary("last", "Repair the login", "Half of it works", "the rest of the login");
-        let question = Question {
+        let question = RelevanceQuery {
             words: vec!["login".into(), "rest".into()],
             continues: Some("last".into()),
-            ..Question::default()
+            ..RelevanceQuery::default()
         };
         let settings = Config::default().search;
-        let found = |history: &History, question: &Question| -> Vec<i64> {
-            let hits = BySearch::new(&history.database, &settings, "harbor", NOW).find(question).unwrap();
+        let found = |history: &History, question: &RelevanceQuery| -> Vec<i64> {
+            let hits =
+                SearchRelevance::new(&history.database, &settings, "harbor", NOW).find(question).unwrap();
             hits.into_iter().map(|(id, _)| id).collect()
         };
         assert_eq!(found(&history, &question), [same_words]);
         give_meaning(&mut history, &["Signing in fails after midnight"]);
         let by_both = found(&history, &question);
         assert!(by_both.contains(&other_words) && by_both.contains(&same_words), "{by_both:?}");
-        let nothing_goes_on = Question { continues: None, ..question };
+        let nothing_goes_on = RelevanceQuery { continues: None, ..question };
         assert_eq!(found(&history, &nothing_goes_on), [same_words]);
     }
 }
