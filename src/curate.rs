@@ -6,9 +6,8 @@
 use std::path::Path;
 
 use rusqlite::Connection;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
+use crate::api::{Changed, Saved, Statement};
 use crate::compress::redacted;
 use crate::config::Capture;
 use crate::context::line::one_line;
@@ -17,7 +16,7 @@ use crate::model::{Category, LearningDraft, Millis, ObservationDraft, Observatio
 use crate::privacy::redact::Redactor;
 use crate::privacy::tags::PrivateTags;
 use crate::project::Project;
-use crate::search::answer;
+use crate::search::response;
 use crate::store::StoreError;
 use crate::store::curate::{self as store, Forgettable, Stated};
 use crate::store::learnings;
@@ -37,38 +36,6 @@ const SHORT_CHARS: usize = 600;
 const BY_AGENT: f64 = 0.7;
 const EVERYWHERE: &str =
     "only the user can add a learning for every project: `claude-mem learn add --everywhere`";
-
-/// A memory to save, as sent over the wire.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Statement {
-    /// Identifies a repeated request; generated here if missing.
-    pub uid: String,
-    /// The text to remember.
-    pub text: String,
-    /// Its title; the first sentence if missing.
-    pub title: String,
-    /// An observation's type; discovery if missing.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// A learning's category, if it is a learning.
-    pub learning: String,
-    /// True if the learning applies to every project.
-    pub everywhere: bool,
-    /// Related files.
-    pub files: Vec<String>,
-    /// Search keywords.
-    pub concepts: Vec<String>,
-    /// The project's name; that of `project_path` if missing.
-    pub project: String,
-    /// A directory of the project.
-    pub project_path: String,
-    /// The session it was stated in.
-    pub session_id: String,
-    /// True if an agent states it, not the user: its confidence is lower and fades, and it applies
-    /// to its project only.
-    pub by_agent: bool,
-}
 
 /// A validated statement.
 #[derive(Debug, Clone)]
@@ -127,14 +94,14 @@ pub fn accept(
 }
 
 /// Stores it and returns its reference.
-pub fn keep(database: &mut Connection, accepted: &Accepted) -> Result<Value, StoreError> {
+pub fn keep(database: &mut Connection, accepted: &Accepted) -> Result<Saved, StoreError> {
     let (project_key, project, project_path) = accepted.about.settle(database)?;
     let (reference, title, known) = match &accepted.what {
         Kept::Memory(stated) => {
             let stated = Stated { project_key, project, project_path, ..(**stated).clone() };
             let kept = store::save(database, &stated)?;
             let title = stated.draft.title.clone().unwrap_or_default();
-            (answer::reference(Kind::Observation, kept.id), title, kept.known)
+            (response::reference(Kind::Observation, kept.id), title, kept.known)
         }
         Kept::Learning { draft, now } => {
             let known = learnings::known(database, &project)?;
@@ -143,7 +110,7 @@ pub fn keep(database: &mut Connection, accepted: &Accepted) -> Result<Value, Sto
             } else {
                 // An agent must not restore a learning that the user forgot.
                 let Some(step) = learn::weigh(&known, vec![draft.clone()]).pop() else {
-                    return Ok(json!({"ref": "", "title": draft.content, "known": true}));
+                    return Ok(Saved { title: draft.content.clone(), known: true, ..Saved::default() });
                 };
                 step
             };
@@ -152,7 +119,7 @@ pub fn keep(database: &mut Connection, accepted: &Accepted) -> Result<Value, Sto
             (format!("L{}", added.id), added.content, is_known)
         }
     };
-    Ok(json!({"ref": reference, "title": title, "known": known}))
+    Ok(Saved { reference, title, known })
 }
 
 /// Parses a reference to forget: `12` is an observation, `L12` a learning.
@@ -162,7 +129,7 @@ pub fn forgettable(reference: &str) -> Result<Forgettable, String> {
         let id = digits.parse().ok().filter(|id| *id > 0);
         return id.map(Forgettable::Learning).ok_or_else(|| format!("'{reference}' is not an id"));
     }
-    match answer::referred(word) {
+    match response::referred(word) {
         Some((Kind::Observation, id)) => Ok(Forgettable::Observation(id)),
         Some(_) => Err(format!(
             "{reference} is a summary or a prompt; only observations (12) and learnings (L12) can be forgotten one by one"
@@ -179,7 +146,7 @@ pub fn forget(
     undo: bool,
     within: Option<&str>,
     now: Millis,
-) -> Result<Option<Value>, StoreError> {
+) -> Result<Option<Changed>, StoreError> {
     if let (Forgettable::Learning(id), Some(project)) = (what, within) {
         let learning = learnings::get(database, id)?;
         if learning.is_none_or(|learning| learning.project.as_deref() != Some(project)) {
@@ -192,7 +159,7 @@ pub fn forget(
         Forgettable::Observation(id) => id.to_string(),
         Forgettable::Learning(id) => format!("L{id}"),
     };
-    Ok(outcome.map(|outcome| json!({"ref": reference, "title": outcome.title, "changed": outcome.changed})))
+    Ok(outcome.map(|outcome| Changed { reference, title: outcome.title, changed: outcome.changed }))
 }
 
 /// The project of a statement: the named one, else that of its directory.

@@ -37,10 +37,12 @@
 //! - [`text`]: one-line texts, limited in length, without control sequences
 //! - [`wiring`]: the Claude Code events that call our hook
 //! - [`wire`]: the JSON that Claude Code sends and accepts
+//! - [`api`]: requests, responses and errors of the HTTP API
 //! - [`model`]: the domain types
 //!
 //! The hook links nothing asynchronous: it is built without the `service` feature.
 
+pub mod api;
 #[cfg(feature = "service")]
 pub mod backfill;
 #[cfg(feature = "service")]

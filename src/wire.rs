@@ -154,25 +154,25 @@ impl<'de> Visitor<'de> for Fields<'_, 'de> {
 }
 
 /// The hook's output: context for the model, a message for the user.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HookOutput<'a> {
     /// For the model.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub hook_specific_output: Option<HookSpecificOutput<'a>>,
     /// For the user; shown once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub system_message: Option<&'a str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_message: Option<Cow<'a, str>>,
 }
 
 /// Context for one event.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HookSpecificOutput<'a> {
     /// Name of the event.
-    pub hook_event_name: &'a str,
+    pub hook_event_name: Cow<'a, str>,
     /// The text for the model: at most [`MAX_CONTEXT_UNITS`].
-    pub additional_context: &'a str,
+    pub additional_context: Cow<'a, str>,
 }
 
 /// Maximum context from one hook in UTF-16 code units; the client replaces a longer one with a file

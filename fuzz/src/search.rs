@@ -4,7 +4,6 @@
 use claude_mem::config::Config;
 use claude_mem::model::{Event, EventBody, EventKey, SessionId, SessionStamp};
 use claude_mem::paths::Home;
-use claude_mem::search::parameters::Parameters;
 use claude_mem::search::{self, Request};
 use claude_mem::store;
 use rusqlite::Connection;
@@ -57,7 +56,7 @@ fn filled() -> (tempfile::TempDir, Connection) {
 /// Panics if this does not hold.
 pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let mut parameters = Parameters::new();
+    let mut parameters = std::collections::BTreeMap::<String, String>::new();
     for line in text.split('\n') {
         match line
             .split_once('=')
@@ -67,7 +66,12 @@ pub fn check(bytes: &[u8]) {
             None => parameters.entry("q".into()).or_default().push_str(line),
         }
     }
-    let Ok(request) = Request::from_parameters(&parameters, NOW) else { return };
+    let query = serde_json::to_value(parameters).and_then(serde_json::from_value);
+    let Ok(request) =
+        query.map_err(|error| error.to_string()).and_then(|query| Request::from_query(&query, NOW))
+    else {
+        return;
+    };
     DATABASE.with(|(_, database)| {
         let found = search::search(database, &request, &Config::default().search).unwrap();
         assert!(found.hits.len() <= request.limit && found.hits.len() <= found.total.max(1));

@@ -208,9 +208,9 @@ impl Summary<'_> {
             "unreadable": report.unreadable, "tokens_in": report.tokens_in, "tokens_out": report.tokens_out,
             "seconds": self.took.as_secs_f64(), "noted": self.is_noted,
         });
-        if self.arguments.dry_run {
-            output["estimated_seconds"] = json!(self.seconds());
-            output["estimated_usd"] = json!(self.model_cost());
+        if let (true, Some(fields)) = (self.arguments.dry_run, output.as_object_mut()) {
+            fields.insert("estimated_seconds".into(), json!(self.seconds()));
+            fields.insert("estimated_usd".into(), json!(self.model_cost()));
         }
         outln!("{output:#}");
     }

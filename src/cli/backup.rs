@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::lines;
 use super::progress::Progress;
-use super::status::{held, size};
+use super::status::{held_by_copy, size};
 use crate::context::age;
 use crate::paths::Home;
 use crate::store::backup::{self, Copy, Reason};
@@ -51,9 +51,8 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
         );
         return Ok(ExitCode::SUCCESS);
     }
-    let rows = |table| json!(checked.rows.get(table).copied().unwrap_or_default());
     outln!("{}", copy.path.display());
-    let held = held(&rows("observations"), &rows("sessions"));
+    let held = held_by_copy(&checked);
     lines::print("", &format!("{}, {held}; verified against the database.", size(copy.bytes)));
     Ok(ExitCode::SUCCESS)
 }

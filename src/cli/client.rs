@@ -1,14 +1,21 @@
-//! Sends a request to the worker and waits for the response.
+//! The client of the memory, for commands.
 
-use std::path::Path;
+use crate::api::Health;
+use crate::client::{self, MemoryClient, block_on};
+use crate::config::Environment;
+use crate::paths::Home;
 
-use hyper::Method;
-use serde_json::Value;
+/// Returns the worker's health. Connecting makes a service manager start a stopped worker.
+pub fn health(home: &Home) -> anyhow::Result<Health> {
+    block_on(client::health(home))?
+}
 
-use crate::client;
-
-/// GETs a route and returns its JSON, regardless of the HTTP status.
-pub fn get(socket: &Path, route: &str) -> anyhow::Result<Value> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(client::ask(socket, Method::GET, route, None))
+/// Sends a request with a client of this memory, and waits for the answer.
+pub fn ask<R, E: Into<anyhow::Error>>(
+    home: &Home,
+    environment: &Environment,
+    request: impl AsyncFnOnce(MemoryClient) -> Result<R, E>,
+) -> anyhow::Result<R> {
+    let client = MemoryClient::new(home.clone(), environment.clone()).embedding_queries();
+    block_on(request(client))?.map_err(Into::into)
 }

@@ -3,20 +3,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Instant;
 
 use anyhow::Context as _;
-use serde_json::Value;
 
-use super::recall::{ask, encoded, text};
+use super::client;
 use super::style::harmless;
+use crate::api::{ContextLine, ContextQuery, InSessionQuery, InSessionResponse};
 use crate::config::Environment;
-use crate::context::Hint;
 use crate::paths::Home;
-use crate::repository::Repositories;
-use crate::store::context::Shown;
-use crate::worker::briefing::{self, Asked, ClientMemory, Happening};
 
 /// Show the context that a session started here would get
 #[derive(Debug, clap::Args)]
@@ -65,85 +59,51 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         }
         None => std::env::current_dir()?,
     };
-    let place = directory.to_string_lossy().into_owned();
-    let mut answer = match arguments.trigger() {
-        Some((name, about)) => at(home, environment, arguments, &place, name, about)?,
-        None => at_start(home, environment, arguments, &place)?,
+    let project_path = directory.to_string_lossy().into_owned();
+    let explain = arguments.explain;
+    let (json, text, lines, tokens) = match arguments.trigger() {
+        Some((name, about)) => {
+            let text = about.to_owned();
+            let query = InSessionQuery { project_path, text, explain, ..InSessionQuery::default() };
+            let asked = client::ask(home, environment, async |client| client.in_session(name, query).await);
+            let response = InSessionResponse { log: None, ..asked? };
+            let json = serde_json::to_string_pretty(&response)?;
+            (json, response.context, response.lines, response.tokens)
+        }
+        None => {
+            let query = ContextQuery {
+                cwd: Some(project_path.clone()),
+                project_path,
+                source: Some(arguments.source.clone()),
+                budget: arguments.budget.map(|budget| budget as usize),
+                explain,
+                ..ContextQuery::default()
+            };
+            let response = client::ask(home, environment, async |client| client.context(query).await)?;
+            let json = serde_json::to_string_pretty(&response)?;
+            (json, response.context, response.lines, response.tokens)
+        }
     };
-    if let Some(fields) = answer.as_object_mut() {
-        fields.remove("log");
-    }
-    match text(&answer, "context") {
-        _ if arguments.json => outln!("{answer:#}"),
+    match text.as_str() {
+        _ if arguments.json => outln!("{json}"),
         "" if arguments.trigger().is_some() => outln!("No context would be added."),
         "" => outln!("No memories of this project yet."),
-        _ if arguments.explain => explain(&answer),
+        _ if explain => print_explained(&lines.unwrap_or_default(), tokens),
         context => out!("{}", harmless(context)),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn at_start(
-    home: &Home,
-    environment: &Environment,
-    arguments: &Arguments,
-    place: &str,
-) -> anyhow::Result<Value> {
-    let asked = Asked {
-        project_path: place.to_owned(),
-        cwd: Some(place.to_owned()),
-        source: Some(arguments.source.clone()),
-        budget: arguments.budget.map(|budget| budget as usize),
-        explain: arguments.explain,
-        ..Asked::default()
-    };
-    let budget = asked.budget.map(|budget| format!("&budget={budget}")).unwrap_or_default();
-    let (place, source) = (encoded(place), encoded(&arguments.source));
-    let explain = arguments.explain;
-    let route =
-        format!("/api/context?project_path={place}&cwd={place}&source={source}{budget}&explain={explain}");
-    ask(home, environment, &route, |database, config| {
-        let began = Instant::now();
-        let repositories = Arc::new(Repositories::default());
-        let client_memory = ClientMemory::of(environment);
-        let built = briefing::build(database, config, &repositories, &asked, &client_memory, Hint::of(home));
-        Ok(briefing::as_json(&built, began.elapsed().as_secs_f64() * 1000.0, explain))
-    })
-}
-
-fn at(
-    home: &Home,
-    environment: &Environment,
-    arguments: &Arguments,
-    place: &str,
-    name: &str,
-    about: &str,
-) -> anyhow::Result<Value> {
-    let happening = Happening {
-        project_path: place.to_owned(),
-        text: about.to_owned(),
-        explain: arguments.explain,
-        ..Happening::default()
-    };
-    let (explain, about) = (arguments.explain, encoded(about));
-    let route = format!("/api/context/{name}?project_path={}&text={about}&explain={explain}", encoded(place));
-    ask(home, environment, &route, |database, config| {
-        let trigger = happening.trigger(name).context("unknown trigger")?;
-        Ok(briefing::at(database, config, &happening, &trigger, &Shown::default())?.1)
-    })
-}
-
 /// Prints each line with its reason and its size.
-fn explain(answer: &Value) {
-    let mut layer = String::new();
-    for line in answer["lines"].as_array().into_iter().flatten() {
-        let name = text(line, "layer");
-        if name != layer {
-            name.clone_into(&mut layer);
+fn print_explained(lines: &[ContextLine], tokens: usize) {
+    let mut layer = "";
+    for line in lines {
+        if line.layer != layer {
+            layer = &line.layer;
             outln!("[{layer}]");
         }
-        out!("- {}\n", harmless(text(line, "text")));
-        outln!("    why: {} · {} tokens", harmless(text(line, "why")), line["tokens"]);
+        out!("- {}\n", harmless(&line.text));
+        outln!("    why: {} · {} tokens", harmless(&line.why), line.tokens);
     }
-    outln!("{} tokens total", answer["tokens"]);
+    outln!("{tokens} tokens total");
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde_json::json;
 
+use super::arguments::{project_named, referred};
 use super::lines;
 use super::progress::{Progress, is_agreed};
-use super::recall::{project_named, referred};
 use super::style::harmless;
 use crate::compress::digest::digest;
 use crate::config::{Config, Environment};

@@ -220,17 +220,26 @@ struct Line {
     row: Map<String, Value>,
 }
 
+/// The first line of an export.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Header {
+    format: String,
+    schema: i64,
+    rows: u64,
+}
+
 /// Checks the first line; returns the number of rows that follow.
 fn head(line: &str) -> anyhow::Result<u64> {
-    let head: Value = serde_json::from_str(line).unwrap_or_default();
-    if head["format"] != FORMAT {
+    let head: Header = serde_json::from_str(line).unwrap_or_default();
+    if head.format != FORMAT {
         bail!("this is not a claude-mem export (the first line is not an export header)");
     }
-    let schema = head["schema"].as_i64().unwrap_or_default();
+    let schema = head.schema;
     if schema > SCHEMA_VERSION {
         bail!(
             "a newer claude-mem wrote this export (schema {schema}, supported: {SCHEMA_VERSION}); upgrade claude-mem"
         );
     }
-    Ok(head["rows"].as_u64().unwrap_or_default())
+    Ok(head.rows)
 }

@@ -4,10 +4,10 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use serde_json::{Value, json};
+use serde::Serialize;
 
+use super::arguments::{project_named, project_of};
 use super::lines;
-use super::recall::{project_named, project_of};
 use super::style::{Style, harmless};
 use crate::config::{Config, Environment};
 use crate::context::age;
@@ -157,7 +157,7 @@ fn list(mut known: Vec<Learning>, all: bool, as_json: bool) -> anyhow::Result<()
         other.confidence_at(now).total_cmp(&one.confidence_at(now)).then(one.id.cmp(&other.id))
     });
     if as_json {
-        let shown: Vec<Value> = known.iter().map(|learning| shown(learning, now)).collect();
+        let shown: Vec<Shown> = known.iter().map(|learning| shown(learning, now)).collect();
         outln!("{}", serde_json::to_string_pretty(&shown)?);
     } else if known.is_empty() {
         outln!("No learnings yet.");
@@ -190,7 +190,7 @@ fn forget(home: &Home, busy_ms: u32, ids: &[i64], as_json: bool) -> anyhow::Resu
 
 fn print_changed(learnings: &[Learning], as_json: bool, what: &str) -> anyhow::Result<()> {
     if as_json {
-        let shown: Vec<Value> = learnings.iter().map(|learning| shown(learning, clock::now())).collect();
+        let shown: Vec<Shown> = learnings.iter().map(|learning| shown(learning, clock::now())).collect();
         outln!("{}", serde_json::to_string_pretty(&shown)?);
     } else {
         for learning in learnings {
@@ -201,11 +201,17 @@ fn print_changed(learnings: &[Learning], as_json: bool, what: &str) -> anyhow::R
     Ok(())
 }
 
-fn shown(learning: &Learning, now: Millis) -> Value {
-    let mut shown = serde_json::to_value(learning).unwrap_or_default();
-    shown["confidence"] = json!((learning.confidence_at(now) * 100.0).round() / 100.0);
-    shown["standing"] = json!(standing(learning, now));
-    shown
+/// A learning in `--json`, with its confidence of today.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    learning: Learning,
+    standing: &'static str,
+}
+
+fn shown(learning: &Learning, now: Millis) -> Shown {
+    let confidence = (learning.confidence_at(now) * 100.0).round() / 100.0;
+    Shown { learning: Learning { confidence, ..learning.clone() }, standing: standing(learning, now) }
 }
 
 fn standing(learning: &Learning, now: Millis) -> &'static str {

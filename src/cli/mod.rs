@@ -15,6 +15,7 @@ macro_rules! out {
     };
 }
 
+mod arguments;
 mod backfill;
 mod backup;
 mod child;
@@ -38,7 +39,6 @@ mod model;
 mod out;
 mod progress;
 mod queue;
-mod recall;
 mod reindex;
 mod restore;
 mod search;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::lines;
 use super::progress::{Progress, is_agreed};
-use super::status::held;
+use super::status::held_by_copy;
 use super::{backup as listing, service};
 use crate::config::Environment;
 use crate::context::age;
@@ -90,15 +90,10 @@ fn choose(home: &Home, named: Option<&Path>) -> anyhow::Result<(PathBuf, Checked
 }
 
 fn question(file: &Path, checked: &Checked) -> String {
-    let rows = |table| json!(checked.rows.get(table).copied().unwrap_or_default());
     let made =
         backup::list(file.parent().unwrap_or(Path::new("/"))).into_iter().find(|copy| copy.path == file);
     let age = made.map_or(String::new(), |copy| format!("{}, ", age::ago(copy.made_at, clock::now())));
-    format!(
-        "Replace the database with {} ({age}{})?",
-        file.display(),
-        held(&rows("observations"), &rows("sessions"))
-    )
+    format!("Replace the database with {} ({age}{})?", file.display(), held_by_copy(checked))
 }
 
 /// Runs `work` while no worker can run.

@@ -2,16 +2,14 @@
 
 use std::process::ExitCode;
 
-use serde_json::Value;
-
-use super::recall::{ask, encoded, project_filter, text};
+use super::arguments::project_filter;
 use super::style::{Style, harmless};
-use super::{Usage, lines};
+use super::{Usage, client, lines};
+use crate::api::{Hit, SearchQuery, SearchResponse};
 use crate::config::Environment;
 use crate::paths::Home;
-use crate::search::meaning;
-use crate::search::parameters::{PAGE, Parameters};
-use crate::search::{self, Meaning, Request, answer};
+use crate::search::Request;
+use crate::search::parameters::PAGE;
 use crate::worker::clock;
 
 /// Search memories
@@ -62,105 +60,84 @@ pub struct Arguments {
 
 impl Arguments {
     /// `session` is the one that runs the command, if one does: its prompts are in its own context.
-    fn parameters(&self, project: Option<String>, session: Option<String>) -> Parameters {
+    fn query(&self, project: Option<String>, session: Option<String>) -> SearchQuery {
         let words = self.words.join(" ");
-        let explain = if self.explain { "1" } else { "" };
-        let (limit, offset) = (self.limit.to_string(), self.offset.to_string());
-        let option = |value: &'_ Option<String>| value.clone().unwrap_or_default();
-        [
-            // Longer queries are truncated anyway, and must fit into a URL.
-            ("q", words[..words.floor_char_boundary(8192)].to_owned()),
-            ("project", project.unwrap_or_default()),
-            ("type", option(&self.types)),
-            ("kind", option(&self.kind)),
-            ("concept", option(&self.concept)),
-            ("file", option(&self.file)),
-            ("since", option(&self.since)),
-            ("until", option(&self.until)),
-            ("limit", limit),
-            ("offset", offset),
-            ("as_of", option(&self.as_of)),
-            ("exclude_session", session.unwrap_or_default()),
-            ("explain", explain.to_owned()),
-        ]
-        .into_iter()
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+        let option = |value: &Option<String>| value.clone().unwrap_or_default();
+        SearchQuery {
+            // Longer queries are truncated anyway.
+            q: words[..words.floor_char_boundary(8192)].to_owned(),
+            project: project.unwrap_or_default(),
+            types: option(&self.types),
+            kind: option(&self.kind),
+            concept: option(&self.concept),
+            file: option(&self.file),
+            since: option(&self.since),
+            until: option(&self.until),
+            limit: self.limit.to_string(),
+            offset: self.offset.to_string(),
+            as_of: option(&self.as_of),
+            exclude_session: session.unwrap_or_default(),
+            explain: if self.explain { "1".to_owned() } else { String::new() },
+            ..SearchQuery::default()
+        }
     }
 }
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let project = project_filter(home, environment, arguments.project.as_deref())?;
-    let parameters = arguments.parameters(project, environment.session_id.clone());
-    let now = clock::now();
-    let mut request = Request::from_parameters(&parameters, now).map_err(Usage)?;
-    let query: Vec<String> =
-        parameters.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-    let found = ask(home, environment, &format!("/api/search?{}", query.join("&")), |database, config| {
-        request.alike = embed_query(home, &request.query).map_or(search::Alike::Unknown, search::Alike::To);
-        let found = search::search(database, &request, &config.search)?;
-        Ok(answer::found(&found, request.offset, now))
-    })?;
+    let query = arguments.query(project, environment.session_id.clone());
+    Request::from_query(&query, clock::now()).map_err(Usage)?;
+    let found = client::ask(home, environment, async |client| client.search(query).await)?;
     if arguments.json {
-        outln!("{found:#}");
+        outln!("{}", serde_json::to_string_pretty(&found)?);
     } else {
-        print(&found, arguments, Style::of_stdout());
+        print(&found, Style::of_stdout());
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Embeds the query if a model is installed. Errors are left to `doctor` to report.
-fn embed_query(home: &Home, query: &str) -> Option<Meaning> {
-    let model = meaning::load(&home.models())?.ok()?;
-    meaning::of_query(query, &model).ok()?
-}
-
-fn print(found: &Value, arguments: &Arguments, style: Style) {
-    for correction in found["corrections"].as_array().into_iter().flatten() {
+fn print(found: &SearchResponse, style: Style) {
+    for correction in &found.corrections {
         outln!(
             "{}",
             style.faint(&harmless(&format!(
                 "No match for '{}'; searched for '{}'.",
-                text(correction, "asked"),
-                text(correction, "read_as")
+                correction.asked, correction.read_as
             )))
         );
     }
-    let hits = found["hits"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if hits.is_empty() {
+    if found.hits.is_empty() {
         outln!("No results.");
     }
-    for hit in hits {
+    for hit in &found.hits {
         print_hit(hit, style);
-        if arguments.explain {
-            outln!("          {}", style.faint(&hit["explain"].to_string()));
+        if let Some(parts) = &hit.explain {
+            outln!("{UNDER}{}", style.faint(&serde_json::to_string(parts).unwrap_or_default()));
         }
     }
-    if let Some(next) = found["next_offset"].as_u64() {
-        outln!("{}", style.faint(&format!("{} results; use --offset {next} for more.", found["total"])));
+    if let Some(next) = found.next_offset {
+        outln!("{}", style.faint(&format!("{} results; use --offset {next} for more.", found.total)));
     }
 }
 
 /// Indent of a hit's further lines.
 const UNDER: &str = "          ";
 
-fn print_hit(hit: &Value, style: Style) {
-    let kind = hit["type"].as_str().unwrap_or(text(hit, "kind"));
+fn print_hit(hit: &Hit, style: Style) {
     lines::print(
-        &format!("{:>8}  {}  ", text(hit, "ref"), style.strong(&format!("{kind:<9}"))),
-        &marked(text(hit, "title"), &hit["title_marks"], style),
+        &format!("{:>8}  {}  ", hit.reference, style.strong(&format!("{:<9}", hit.label()))),
+        &marked(&hit.title, &hit.title_marks, style),
     );
-    let snippet = marked(text(hit, "snippet"), &hit["snippet_marks"], style);
-    if !snippet.is_empty() && text(hit, "snippet") != text(hit, "title") {
+    let snippet = marked(&hit.snippet, &hit.snippet_marks, style);
+    if !snippet.is_empty() && hit.snippet != hit.title {
         lines::print(UNDER, &snippet);
     }
-    let similar = match hit["similar"].as_array().map_or(0, Vec::len) {
+    let similar = match hit.similar.len() {
         0 => String::new(),
         count => format!(", {count} more like it"),
     };
-    let at = hit["created_at"].as_i64().map(local_time).unwrap_or_default();
-    let about = harmless(&format!("{}, {at} ({}){similar}", text(hit, "project"), text(hit, "age")));
+    let at = local_time(hit.created_at);
+    let about = harmless(&format!("{}, {at} ({}){similar}", hit.project, hit.age));
     lines::print(UNDER, &style.faint(&about));
 }
 
@@ -171,16 +148,14 @@ fn local_time(at: i64) -> String {
 }
 
 /// Returns the text with its matches highlighted.
-fn marked(text: &str, marks: &Value, style: Style) -> String {
+fn marked(text: &str, marks: &[[usize; 2]], style: Style) -> String {
     let characters: Vec<char> = harmless(text).chars().collect();
     let part = |from: usize, to: usize| {
         characters.get(from..to).map(|part| part.iter().collect::<String>()).unwrap_or_default()
     };
     let mut shown = String::new();
     let mut at = 0;
-    for mark in marks.as_array().into_iter().flatten() {
-        let end = |index: usize| mark[index].as_u64().and_then(|end| usize::try_from(end).ok()).unwrap_or(at);
-        let (start, end) = (end(0), end(1));
+    for &[start, end] in marks {
         shown.push_str(&part(at, start));
         shown.push_str(&style.match_(&part(start, end)));
         at = end;

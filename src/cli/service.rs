@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use serde_json::Value;
 
 use super::install::record::{Manager, Record};
 use super::install::{launchd, systemd};
 use super::{child, client, launch};
+use crate::api::Health;
 use crate::config::Environment;
 use crate::llm::guard;
 use crate::paths::Home;
@@ -26,7 +26,7 @@ pub fn manager(home: &Home, environment: &Environment) -> Manager {
 }
 
 /// Starts the service and waits until it responds. Returns its health.
-pub fn start_quietly(home: &Home, environment: &Environment, manager: Manager) -> anyhow::Result<Value> {
+pub fn start_quietly(home: &Home, environment: &Environment, manager: Manager) -> anyhow::Result<Health> {
     start_program(&guard::own_program()?, home, environment, manager)
 }
 
@@ -36,7 +36,7 @@ pub fn start_program(
     home: &Home,
     environment: &Environment,
     manager: Manager,
-) -> anyhow::Result<Value> {
+) -> anyhow::Result<Health> {
     activation::check_length(&home.socket())?;
     let _ = fs::remove_file(home.stopped());
     match manager {
@@ -99,14 +99,18 @@ fn end_worker(home: &Home) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// "pid 12".
+pub fn pid(health: &Health) -> String {
+    health.pid.map_or_else(|| "pid unknown".into(), |pid| format!("pid {pid}"))
+}
+
 /// Returns the health of the service once it has started.
-pub fn wait_until_responsive(home: &Home) -> anyhow::Result<Value> {
+pub fn wait_until_responsive(home: &Home) -> anyhow::Result<Health> {
     let deadline = Instant::now() + TIMEOUT;
     loop {
-        let answer = client::get(&home.socket(), "/api/health");
-        match answer {
+        match client::health(home) {
             // It responds before it has opened its database.
-            Ok(health) if health["reason"] == "starting" && Instant::now() < deadline => {
+            Ok(health) if health.is_starting() && Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             Ok(health) => return Ok(health),

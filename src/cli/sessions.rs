@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
+use super::arguments::project_filter;
 use super::lines::{self, counted};
-use super::recall::project_filter;
 use super::style::harmless;
+use crate::api::SessionRow;
 use crate::config::Environment;
 use crate::context::age;
 use crate::paths::Home;
-use crate::store::sessions::{SessionRow, list_sessions};
+use crate::store::sessions::list_sessions;
 use crate::store::{self, StoreError};
 use crate::worker::clock;
 

@@ -3,15 +3,14 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use serde_json::{Value, json};
 
-use super::lines;
-use super::recall::{ask, encoded, referred, text};
+use super::arguments::referred;
 use super::style::{Style, harmless};
+use super::{client, lines};
+use crate::api::Memory;
 use crate::config::Environment;
 use crate::paths::Home;
-use crate::search::answer;
-use crate::worker::clock;
+use crate::search::response;
 
 /// Show memories in full
 #[derive(Debug, clap::Args)]
@@ -27,18 +26,15 @@ pub struct Arguments {
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let references: Vec<_> = arguments.ids.iter().map(|id| referred(id)).collect::<Result<_, _>>()?;
-    let route = format!("/api/memories?ids={}", encoded(&arguments.ids.join(",")));
-    let answer = ask(home, environment, &route, |database, _| {
-        Ok(answer::memories(database, &references, clock::now())?)
-    })?;
-    let memories = answer["memories"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let wanted = references.clone();
+    let memories = client::ask(home, environment, async |client| client.memories(wanted).await)?.memories;
     if arguments.json {
-        outln!("{:#}", json!(memories));
+        outln!("{}", serde_json::to_string_pretty(&memories)?);
     } else {
         let style = Style::of_stdout();
         memories.iter().for_each(|memory| print(memory, style));
     }
-    let found: Vec<_> = memories.iter().filter_map(|memory| answer::referred(text(memory, "ref"))).collect();
+    let found: Vec<_> = memories.iter().filter_map(|memory| response::referred(&memory.reference)).collect();
     let asked = arguments.ids.iter().zip(&references);
     let missing: Vec<&str> =
         asked.filter(|(_, reference)| !found.contains(reference)).map(|(id, _)| id.as_str()).collect();
@@ -48,26 +44,23 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(memory: &Value, style: Style) {
-    let kind = memory["type"].as_str().unwrap_or(text(memory, "kind"));
-    let heading = format!("{}  {kind}  {}", text(memory, "ref"), text(memory, "title"));
+fn print(memory: &Memory, style: Style) {
+    let heading = format!("{}  {}  {}", memory.reference, memory.label(), memory.title);
     lines::print("", &style.strong(harmless(&heading).trim_end()));
-    lines::print(
-        "",
-        &style.faint(&harmless(&format!("{}, {}", text(memory, "project"), text(memory, "age")))),
-    );
-    for part in ["summary", "detail"] {
-        let body = text(memory, part).trim();
+    lines::print("", &style.faint(&harmless(&format!("{}, {}", memory.project, memory.age))));
+    for body in [memory.summary.trim(), memory.detail.trim()] {
         if !body.is_empty() {
             outln!("");
             lines::print("", &harmless(body));
         }
     }
-    let lists =
-        [("facts", "Facts"), ("concepts", "Concepts"), ("files_modified", "Changed"), ("files_read", "Read")];
-    for (name, heading) in lists {
-        let items: Vec<&str> =
-            memory[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let lists = [
+        ("Facts", &memory.facts),
+        ("Concepts", &memory.concepts),
+        ("Changed", &memory.files_modified),
+        ("Read", &memory.files_read),
+    ];
+    for (heading, items) in lists {
         if !items.is_empty() {
             outln!("\n{}", style.strong(heading));
             items.iter().for_each(|item| lines::print("- ", &harmless(item)));

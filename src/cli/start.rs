@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use serde_json::Value;
 
 use super::service;
+use crate::api::Health;
 use crate::config::Environment;
 use crate::paths::Home;
 use crate::worker::lock::Lock;
@@ -58,10 +58,10 @@ pub fn restart(home: &Home, environment: &Environment) -> anyhow::Result<ExitCod
 }
 
 /// Reports that the service runs; fails if it is degraded.
-fn report_started(health: &Value) -> anyhow::Result<ExitCode> {
-    outln!("The service is running (pid {}).", health["pid"]);
-    if health["status"] != "ok" {
-        bail!("it is degraded: {}", health["reason"].as_str().unwrap_or("see `claude-mem logs`"));
+fn report_started(health: &Health) -> anyhow::Result<ExitCode> {
+    outln!("The service is running ({}).", service::pid(health));
+    if !health.is_ok() {
+        bail!("it is degraded: {}", health.reason.as_deref().unwrap_or("see `claude-mem logs`"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::lines::{self, columns, counted, fits};
 use super::progress::bar;
@@ -46,7 +46,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let statistics = statistics::read(&database, since, day_of)?;
     let money = (spent_since(&database, today)?, config.cost.max_usd_per_day);
     if arguments.json {
-        outln!("{:#}", as_json(&statistics, money));
+        outln!("{}", serde_json::to_string_pretty(&Report::new(&statistics, money))?);
     } else {
         print(&statistics, money, Style::of_stdout());
     }
@@ -59,29 +59,48 @@ fn day_of(at: Millis) -> String {
     time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d").to_string()
 }
 
-fn as_json(statistics: &Statistics, (spent, ceiling): (f64, f64)) -> Value {
-    let with_ratio = |sums: &Sums| {
-        let mut value = json!(sums);
-        value["compression_ratio"] = json!(sums.ratio());
-        value
-    };
-    let named = |name: &str, entries: &std::collections::BTreeMap<String, Sums>| -> Vec<Value> {
-        let entry = |(key, sums): (&String, &Sums)| {
-            let mut value = with_ratio(sums);
-            value[name] = json!(key);
-            value
+/// The figures of `--json`.
+#[derive(Serialize)]
+struct Report {
+    days: Vec<Entry>,
+    models: Vec<Entry>,
+    total: Entry,
+    contexts: i64,
+    context_tokens: i64,
+    cost_usd_today: f64,
+    max_usd_per_day: f64,
+}
+
+/// The sums of a day, of a model, or of all.
+#[derive(Serialize)]
+struct Entry {
+    #[serde(flatten)]
+    sums: Sums,
+    compression_ratio: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    day: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+}
+
+impl Report {
+    fn new(statistics: &Statistics, (spent, ceiling): (f64, f64)) -> Self {
+        let entry = |sums: &Sums, day: Option<&String>, model: Option<&String>| Entry {
+            sums: *sums,
+            compression_ratio: sums.ratio(),
+            day: day.cloned(),
+            model: model.cloned(),
         };
-        entries.iter().map(entry).collect()
-    };
-    json!({
-        "days": named("day", &statistics.days),
-        "models": named("model", &statistics.models),
-        "total": with_ratio(&statistics.total),
-        "contexts": statistics.contexts,
-        "context_tokens": statistics.context_tokens,
-        "cost_usd_today": spent,
-        "max_usd_per_day": ceiling,
-    })
+        Self {
+            days: statistics.days.iter().map(|(day, sums)| entry(sums, Some(day), None)).collect(),
+            models: statistics.models.iter().map(|(model, sums)| entry(sums, None, Some(model))).collect(),
+            total: entry(&statistics.total, None, None),
+            contexts: statistics.contexts,
+            context_tokens: statistics.context_tokens,
+            cost_usd_today: spent,
+            max_usd_per_day: ceiling,
+        }
+    }
 }
 
 /// Columns of a line without its bar.

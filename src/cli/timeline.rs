@@ -2,16 +2,12 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
-
-use super::lines;
-use super::recall::{ask, encoded, referred, text};
+use super::arguments::referred;
 use super::style::{Style, harmless};
+use super::{client, lines};
+use crate::client::MemoryClient;
 use crate::config::Environment;
 use crate::paths::Home;
-use crate::search::answer;
-use crate::store::search as index;
-use crate::worker::clock;
 
 /// Show the memories around a memory
 #[derive(Debug, clap::Args)]
@@ -34,28 +30,20 @@ pub struct Arguments {
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Arguments { anchor, before, after, json } = arguments;
-    let reference = referred(anchor)?;
-    let route = format!("/api/timeline?anchor={}&before={before}&after={after}", encoded(anchor));
-    let timeline = ask(home, environment, &route, |database, _| {
-        let entries = index::timeline(database, reference, *before, *after)?;
-        if entries.is_empty() {
-            bail!("there is no memory {anchor}");
-        }
-        Ok(answer::timeline(&entries, reference, clock::now()))
-    })?;
+    let anchor = referred(anchor)?;
+    let around = async |client: MemoryClient| client.timeline(anchor, *before, *after).await;
+    let timeline = client::ask(home, environment, around)?;
     if *json {
-        outln!("{timeline:#}");
+        outln!("{}", serde_json::to_string_pretty(&timeline)?);
         return Ok(ExitCode::SUCCESS);
     }
     let style = Style::of_stdout();
-    for entry in timeline["moments"].as_array().into_iter().flatten() {
-        let kind = entry["type"].as_str().unwrap_or(text(entry, "kind"));
-        let (head, title) =
-            (format!("{:>8}  {kind:<11}  ", text(entry, "ref")), harmless(text(entry, "title")));
-        let is_anchor = entry["anchor"].as_bool().unwrap_or_default();
+    for entry in &timeline.entries {
+        let head = format!("{:>8}  {:<11}  ", entry.reference, entry.label());
+        let title = harmless(&entry.title);
         let (mark, head, title) =
-            if is_anchor { (">", style.strong(&head), style.strong(&title)) } else { (" ", head, title) };
-        lines::print(&format!("{mark} {head}"), &format!("{title}  {}", style.faint(text(entry, "age"))));
+            if entry.anchor { (">", style.strong(&head), style.strong(&title)) } else { (" ", head, title) };
+        lines::print(&format!("{mark} {head}"), &format!("{title}  {}", style.faint(&entry.age)));
     }
     Ok(ExitCode::SUCCESS)
 }

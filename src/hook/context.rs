@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::ask::{self, Answer};
-use super::history;
 use super::notice::Start;
+use super::{history, http};
+use crate::api::{PrintedContext, route};
 use crate::config::{Config, Environment};
 use crate::context::{self, Hint, RepoState, Request};
 use crate::model::{Event, EventBody, Millis, SessionStamp};
@@ -52,17 +52,15 @@ pub fn note_shown(
     database: &Connection,
     event_type: &'static str,
     session: &SessionStamp,
-    answer: Answer,
+    answer: PrintedContext,
     took: Duration,
     now: Millis,
 ) {
-    if answer.context.is_empty() || answer.log.is_null() {
-        return;
-    }
+    let Some(data) = answer.log.filter(|_| !answer.context.is_empty()) else { return };
     let entry = LogEntry {
         event_type,
         session: Some(session.id.clone()),
-        data: answer.log,
+        data,
         duration_ms: Some(took.as_secs_f64() * 1000.0),
         ..LogEntry::default()
     };
@@ -82,9 +80,11 @@ pub fn write_answer(
     }
     let additional_context = within_units(context, MAX_CONTEXT_UNITS);
     let answer = HookOutput {
-        hook_specific_output: (!context.is_empty())
-            .then_some(HookSpecificOutput { hook_event_name, additional_context }),
-        system_message,
+        hook_specific_output: (!context.is_empty()).then(|| HookSpecificOutput {
+            hook_event_name: hook_event_name.into(),
+            additional_context: additional_context.into(),
+        }),
+        system_message: system_message.map(Into::into),
     };
     serde_json::to_writer(&mut *output, &answer)?;
     output.flush()
@@ -97,7 +97,7 @@ fn context_for(
     environment: &Environment,
     event: &Event,
     database: Option<&Connection>,
-) -> Option<Answer> {
+) -> Option<PrintedContext> {
     let (Some(session), EventBody::Start { source }) = (&event.session, &event.body) else { return None };
     let source = source.as_deref();
     let place = Project::of(Path::new(&session.cwd), &config.capture);
@@ -113,7 +113,7 @@ fn context_for(
         ("source", source.unwrap_or_default()),
     ];
     let patience = Duration::from_millis(config.context.worker_timeout_ms);
-    ask::context(&home.socket(), "/api/context", &parameters, patience)
+    http::context(&home.socket(), route::CONTEXT, &parameters, patience)
         .or_else(|| Some(build(home, config, database?, session, &place, source, event.at)))
 }
 
@@ -126,7 +126,7 @@ fn build(
     place: &Project,
     source: Option<&str>,
     now: Millis,
-) -> Answer {
+) -> PrintedContext {
     let budget = usize::try_from(config.context.budget).unwrap_or(usize::MAX);
     // A project without a name has no memory that could be shown.
     let project = projects::name_of(database, place).unwrap_or_default();
@@ -148,8 +148,8 @@ fn build(
             budget,
         },
     );
-    let log = built.log_data(budget, "hook", source);
-    Answer { context: built.text, log }
+    let log = Some(built.log_data(budget, "hook", source));
+    PrintedContext { context: built.text, tokens: built.tokens, log }
 }
 
 /// A source that we do not know is a new way to start, and wants its context like any other.

@@ -4,11 +4,11 @@
 //! Everything here runs while the user waits for Claude Code, so it does one transaction and leaves the rest to the
 //! worker. It always succeeds from outside: what cannot be stored is spooled, what cannot be spooled is counted.
 
-mod ask;
 mod autostart;
 mod context;
 mod event;
 mod history;
+mod http;
 mod json;
 mod moment;
 mod notice;

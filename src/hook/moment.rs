@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::context::{note_shown, write_answer};
-use super::{Input, ask, event};
+use super::{Input, event, http};
 use crate::config::{Config, Environment};
 use crate::model::{Event, EventBody, SessionStamp};
 use crate::paths::Home;
@@ -175,7 +175,7 @@ impl Asker<'_> {
             vec![("project_path", session.project_path.as_str()), ("session_id", session.id.as_str())];
         parameters.extend(question);
         let patience = Duration::from_millis(settings.moment_timeout_ms);
-        let Some(answer) = ask::context(&self.home.socket(), told.route, &parameters, patience) else {
+        let Some(answer) = http::context(&self.home.socket(), told.route, &parameters, patience) else {
             return Ok(());
         };
         write_answer(output, told.hook_event, &answer.context, None)?;

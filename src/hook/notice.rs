@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use rusqlite::Connection;
 
-use super::ask::Answer;
+use crate::api::PrintedContext;
 use crate::config::{Config, Environment, Notice};
 use crate::model::{Event, Millis};
 use crate::paths::Home;
@@ -39,7 +39,7 @@ impl Start<'_> {
     }
 
     /// Returns a line about the project's memory, if the user wants one in every session.
-    pub fn always(&self, database: &Connection, answer: Option<&Answer>) -> Option<String> {
+    pub fn always(&self, database: &Connection, answer: Option<&PrintedContext>) -> Option<String> {
         let session = self.event.session.as_ref()?;
         if self.config.context.notice != Notice::Always {
             return None;
@@ -48,7 +48,7 @@ impl Start<'_> {
         let project = projects::name_of(database, &place).ok()?;
         let count = store::count_observations(database, &project).ok()?;
         let noun = if count == 1 { "memory" } else { "memories" };
-        let tokens = answer.and_then(|answer| answer.log["tokens"].as_u64()).unwrap_or(0);
+        let tokens = answer.map_or(0, |answer| answer.tokens);
         Some(one_line(&format!("claude-mem: {count} {noun} of {project} ({tokens} tokens)")))
     }
 

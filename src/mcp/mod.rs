@@ -7,7 +7,7 @@
 mod arguments;
 mod gate;
 mod here;
-mod recall;
+mod memory_release;
 mod render;
 mod server;
 mod tools;

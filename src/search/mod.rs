@@ -6,7 +6,6 @@
 //! in [`parameters`] and [`answer`], the figures behind each ingredient in docs/decisions/003-search.md.
 
 mod alike;
-pub mod answer;
 mod best;
 mod candidates;
 mod files;
@@ -16,6 +15,7 @@ mod newest;
 pub mod parameters;
 mod query;
 mod rank;
+pub mod response;
 mod scope;
 mod score;
 mod similar;

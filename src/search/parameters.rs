@@ -1,38 +1,26 @@
 //! A search as named parameters: of a URL, a JSON body, a command line, a tool call.
 
-use std::collections::BTreeMap;
-
 use super::{Alike, AsOf, Filter, Request, Turn};
+use crate::api::SearchQuery;
 use crate::model::{Millis, ObservationType};
 use crate::store::search::Kind;
-
-/// Parameters by name. An empty one counts as missing.
-pub type Parameters = BTreeMap<String, String>;
 
 /// The size of a page by default, and at most.
 pub const PAGE: usize = 20;
 const LARGEST_PAGE: usize = 100;
 const FARTHEST: usize = 10_000;
 
-const NAMES: &str = "q project kind type concept file since until limit offset as_of explain near_project near_files \
-    exclude_session exclude_prompt";
-
 impl Request {
     /// The request that the parameters make, or what is wrong with them.
-    pub fn from_parameters(parameters: &Parameters, now: Millis) -> Result<Self, String> {
-        if let Some(unknown) =
-            parameters.keys().find(|name| !NAMES.split(' ').any(|known| known == name.as_str()))
-        {
-            return Err(format!("there is no parameter '{unknown}'; there are {}", NAMES.replace(' ', ", ")));
-        }
-        let text = |name: &str| parameters.get(name).filter(|value| !value.is_empty()).cloned();
-        let time = |name: &str| match text(name) {
+    pub fn from_query(query: &SearchQuery, now: Millis) -> Result<Self, String> {
+        let text = |value: &String| Some(value.clone()).filter(|value| !value.is_empty());
+        let time = |name: &str, value: &String| match text(value) {
             None => Ok(None),
             Some(word) => moment(&word, now).map(Some).ok_or_else(|| {
                 format!("{name}: '{word}' is no time: 2026-02-03, 7d (ago) and milliseconds are")
             }),
         };
-        let number = |name: &str, usual: usize, most: usize| match text(name) {
+        let number = |name: &str, value: &String, usual: usize, most: usize| match text(value) {
             None => Ok(usual),
             Some(word) => word
                 .parse()
@@ -40,32 +28,32 @@ impl Request {
                 .map_err(|_| format!("{name}: '{word}' is no number")),
         };
         let filter = Filter {
-            project: text("project"),
-            kinds: list(text("kind"), kind)?,
-            types: list(text("type"), type_word)?,
-            concept: text("concept"),
-            file: text("file"),
-            since: time("since")?,
-            until: time("until")?,
+            project: text(&query.project),
+            kinds: list(text(&query.kind), kind)?,
+            types: list(text(&query.types), type_word)?,
+            concept: text(&query.concept),
+            file: text(&query.file),
+            since: time("since", &query.since)?,
+            until: time("until", &query.until)?,
         };
-        let as_of = match text("as_of") {
+        let as_of = match text(&query.as_of) {
             None => None,
             Some(word) => Some(AsOf::from_word(&word).ok_or("as_of is not from an earlier page")?),
         };
         Ok(Self {
-            query: text("q").unwrap_or_default(),
+            query: text(&query.q).unwrap_or_default(),
             alike: Alike::Unknown,
             filter,
-            near_project: text("near_project"),
-            exclude: text("exclude_session").map(|session_id| Turn {
+            near_project: text(&query.near_project),
+            exclude: text(&query.exclude_session).map(|session_id| Turn {
                 session_id,
-                prompt_number: text("exclude_prompt").and_then(|number| number.parse().ok()),
+                prompt_number: text(&query.exclude_prompt).and_then(|number| number.parse().ok()),
             }),
-            near_files: list(text("near_files"), |file| Ok(file.to_owned()))?,
-            limit: number("limit", PAGE, LARGEST_PAGE)?.max(1),
-            offset: number("offset", 0, FARTHEST)?,
+            near_files: list(text(&query.near_files), |file| Ok(file.to_owned()))?,
+            limit: number("limit", &query.limit, PAGE, LARGEST_PAGE)?.max(1),
+            offset: number("offset", &query.offset, 0, FARTHEST)?,
             as_of,
-            explain: text("explain").is_some_and(|word| word != "0" && word != "false"),
+            explain: text(&query.explain).is_some_and(|word| word != "0" && word != "false"),
             without_text: false,
             now,
         })
@@ -119,9 +107,10 @@ mod tests {
     use super::*;
 
     fn parse(pairs: &[(&str, &str)]) -> Result<Request, String> {
-        let parameters =
-            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Request::from_parameters(&parameters, 1_000_000_000_000)
+        let fields: serde_json::Map<_, _> =
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+        let query = serde_json::from_value(fields.into()).map_err(|error| error.to_string())?;
+        Request::from_query(&query, 1_000_000_000_000)
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use rusqlite::{Connection, params};
 
-use super::parameters::Parameters;
 use super::*;
 use crate::config::Config;
 use crate::paths::Home;
@@ -67,7 +66,7 @@ impl Memory {
 
     fn find_with(&self, parameters: &[(&str, &str)]) -> Vec<String> {
         let found = self.ask(&request(parameters));
-        found.hits.iter().map(|hit| answer::reference(hit.kind, hit.id)).collect()
+        found.hits.iter().map(|hit| response::reference(hit.kind, hit.id)).collect()
     }
 
     fn assert_consistent(&self) {
@@ -78,9 +77,9 @@ impl Memory {
 }
 
 fn request(parameters: &[(&str, &str)]) -> Request {
-    let parameters: Parameters =
-        parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Request::from_parameters(&parameters, NOW + 1).unwrap()
+    let fields: serde_json::Map<_, _> =
+        parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+    Request::from_query(&serde_json::from_value(fields.into()).unwrap(), NOW + 1).unwrap()
 }
 
 #[test]
@@ -426,7 +425,7 @@ fn the_timeline_shows_what_came_before_and_after() {
     memory.prompt(1, "go on");
     let around = |anchor, before, after| -> Vec<String> {
         let moments = index::timeline(&memory.database, anchor, before, after).unwrap();
-        moments.iter().map(|moment| answer::reference(moment.kind, moment.id)).collect()
+        moments.iter().map(|moment| response::reference(moment.kind, moment.id)).collect()
     };
     assert_eq!(around((Kind::Observation, 5), 2, 1), ["3", "4", "5", "6"]);
     assert_eq!(around((Kind::Prompt, 1), 5, 1), ["P1", "1"]);

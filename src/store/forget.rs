@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::log::{LogEntry, log};
@@ -20,6 +21,18 @@ use crate::model::{Digest, Millis, SessionId, TurnLine};
 
 /// Name of this event in the event log.
 pub const EVENT: &str = "forget";
+
+/// Data of this event.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LogData {
+    /// Keys of the deleted rows.
+    pub keys: Vec<String>,
+    /// True if everything was deleted.
+    pub all: bool,
+    /// Time of the deletion.
+    pub at: Option<Millis>,
+}
 
 /// A selection of rows to delete: every row that one of these fields matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -261,7 +274,7 @@ pub fn forget(
     // The worker collects the words of the remaining rows again.
     transaction.execute("DELETE FROM search_words", [])?;
     transaction.execute("DELETE FROM search_progress WHERE what LIKE 'words %'", [])?;
-    let data = json!({"keys": keys, "all": selection.all, "at": now});
+    let data = json!(LogData { keys, all: selection.all, at: Some(now) });
     log(&transaction, &LogEntry { event_type: EVENT, data, ..LogEntry::default() }, now)?;
     transaction.commit()?;
     Ok(doomed)

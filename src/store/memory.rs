@@ -8,6 +8,7 @@ use super::queue::{self, ClaimId, Ending};
 use super::sightings::{self, Sighting};
 use super::traces::{self, EditTrace, Repair};
 use super::{StoreError, function_map, listed};
+use crate::api::ObservationRow;
 use crate::model::{
     Digest, FunctionChange, Millis, ObservationDraft, ObservationType, SessionId, SummaryDraft, TurnLine,
 };
@@ -464,55 +465,28 @@ pub fn observations_since(database: &Connection, since: Millis) -> Result<i64, S
     Ok(database.prepare_cached(sql)?.query_row([since], |row| row.get(0))?)
 }
 
-/// An observation with all fields, as the third step of recall shows it.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[allow(missing_docs, reason = "the columns' own names")]
-pub struct ObservationRow {
-    pub id: i64,
-    pub uid: String,
-    pub session_id: String,
-    pub project: String,
-    pub prompt_number: Option<i64>,
-    #[serde(rename = "type")]
-    pub kind: String,
-    pub title: Option<String>,
-    pub summary: Option<String>,
-    pub detail: Option<String>,
-    pub facts: Vec<String>,
-    pub concepts: Vec<String>,
-    pub files_read: Vec<String>,
-    pub files_modified: Vec<String>,
-    pub functions_changed: Vec<String>,
-    pub provider: Option<String>,
-    pub model: Option<String>,
-    pub branch: Option<String>,
-    pub created_at: Millis,
-}
-
-impl ObservationRow {
-    fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        let list = |index| listed(row, index);
-        Ok(Self {
-            id: row.get(0)?,
-            uid: row.get(1)?,
-            session_id: row.get(2)?,
-            project: row.get(3)?,
-            prompt_number: row.get(4)?,
-            kind: row.get(5)?,
-            title: row.get(6)?,
-            summary: row.get(7)?,
-            detail: row.get(8)?,
-            facts: list(9)?,
-            concepts: list(10)?,
-            files_read: list(11)?,
-            files_modified: list(12)?,
-            functions_changed: list(13)?,
-            provider: row.get(14)?,
-            model: row.get(15)?,
-            branch: row.get(16)?,
-            created_at: row.get(17)?,
-        })
-    }
+fn observation_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<ObservationRow> {
+    let list = |index| listed(row, index);
+    Ok(ObservationRow {
+        id: row.get(0)?,
+        uid: row.get(1)?,
+        session_id: row.get(2)?,
+        project: row.get(3)?,
+        prompt_number: row.get(4)?,
+        kind: row.get(5)?,
+        title: row.get(6)?,
+        summary: row.get(7)?,
+        detail: row.get(8)?,
+        facts: list(9)?,
+        concepts: list(10)?,
+        files_read: list(11)?,
+        files_modified: list(12)?,
+        functions_changed: list(13)?,
+        provider: row.get(14)?,
+        model: row.get(15)?,
+        branch: row.get(16)?,
+        created_at: row.get(17)?,
+    })
 }
 
 /// Returns observations by id, in the requested order; missing and deleted ones are left out.
@@ -521,6 +495,6 @@ pub fn observations_by_id(database: &Connection, ids: &[i64]) -> Result<Vec<Obse
                       files_modified, functions_changed, provider, model, branch, created_at
                FROM observations WHERE id = ?1 AND deleted_at IS NULL";
     let mut statement = database.prepare_cached(sql)?;
-    let found = ids.iter().map(|id| statement.query_row([id], ObservationRow::read).optional());
+    let found = ids.iter().map(|id| statement.query_row([id], observation_row).optional());
     Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }

@@ -3,34 +3,8 @@
 use rusqlite::{Connection, params};
 
 use super::StoreError;
+use crate::api::Overview;
 use crate::model::{Millis, SessionId};
-
-/// The key figures.
-#[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
-pub struct Overview {
-    /// Rows that wait or are being processed.
-    pub waiting: i64,
-    /// Arrival time of the oldest of them.
-    pub oldest_waiting_at: Option<Millis>,
-    /// Rows that ended in an error.
-    pub failed: i64,
-    /// Time of the last finished row.
-    pub last_success_at: Option<Millis>,
-    /// Time of the last event that a hook recorded.
-    pub last_event_at: Option<Millis>,
-    /// Observations made today.
-    pub observations_today: i64,
-    /// Input tokens today.
-    pub tokens_in_today: i64,
-    /// Output tokens today.
-    pub tokens_out_today: i64,
-    /// Cost today in US dollars.
-    pub cost_usd_today: f64,
-    /// All observations.
-    pub observations: i64,
-    /// All sessions.
-    pub sessions: i64,
-}
 
 /// Reads the figures. `day` is the start of today.
 pub fn read(database: &Connection, day: Millis) -> Result<Overview, StoreError> {

@@ -387,17 +387,6 @@ pub fn release_orphans(database: &Connection) -> Result<usize, StoreError> {
     Ok(database.execute(sql, [])?)
 }
 
-/// Number of rows in each state.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-#[allow(missing_docs, reason = "the states' own names")]
-pub struct QueueStats {
-    pub raw: i64,
-    pub processing: i64,
-    pub done: i64,
-    pub skipped: i64,
-    pub error: i64,
-}
-
 /// Counts of open rows; cheap however many rows are finished.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpenWork {

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::backup::{self, Copy};
 use super::log::{LogEntry, log, notice};
@@ -21,6 +20,7 @@ use super::rows::{self, Importer, Row, Taken};
 use super::salvage::Damaged;
 use super::tables::{TABLES, Table, by_name};
 use super::{StoreError, check, forget, schema, write_ahead};
+use crate::api::Recovery;
 use crate::disk;
 use crate::model::Millis;
 use crate::paths::{Home, create_private_dir, with_suffix};
@@ -363,12 +363,11 @@ impl Forgotten {
         if rows::text(row, "event_type") != Some(forget::EVENT) {
             return;
         }
-        let data: Value =
-            rows::text(row, "data").and_then(|data| serde_json::from_str(data).ok()).unwrap_or(json!({}));
-        let keys = data["keys"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        self.keys.extend(keys.map(str::to_owned));
-        if data["all"] == true {
-            self.everything = self.everything.max(data["at"].as_i64());
+        let data = rows::text(row, "data").and_then(|data| serde_json::from_str(data).ok());
+        let data: forget::LogData = data.unwrap_or_default();
+        self.keys.extend(data.keys);
+        if data.all {
+            self.everything = self.everything.max(data.at);
         }
     }
 
@@ -416,7 +415,7 @@ fn delete_old_damaged_files(home: &Home) {
 }
 
 /// Returns the last recovery since a given time.
-pub fn last(database: &Connection, since: Millis) -> Result<Option<(Millis, Value)>, StoreError> {
+pub fn last(database: &Connection, since: Millis) -> Result<Option<(Millis, Recovery)>, StoreError> {
     use rusqlite::OptionalExtension;
     let sql = "SELECT created_at, data FROM event_log WHERE event_type = 'recovery' AND created_at >= ?1
                ORDER BY created_at DESC LIMIT 1";

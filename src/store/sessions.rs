@@ -3,7 +3,10 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;
-use crate::model::{Millis, SessionId};
+use crate::api::{SessionRow, SessionStatus};
+#[cfg(feature = "service")]
+use crate::model::Millis;
+use crate::model::SessionId;
 
 /// Returns the latest sessions of a project that have content to show, newest first.
 #[cfg(feature = "service")]
@@ -125,39 +128,18 @@ pub fn is_first(database: &Connection, project_key: &str, session: &str) -> Resu
     Ok(database.prepare(sql)?.query_row([project_key, session], |row| row.get(0))?)
 }
 
-/// A session as lists and look-ups show it.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct SessionRow {
-    /// Claude Code's session id.
-    pub id: String,
-    /// The project's name.
-    pub project: String,
-    /// active, completed, interrupted, failed.
-    pub status: String,
-    /// Start time.
-    pub started_at: Millis,
-    /// Time of the last activity.
-    pub last_activity_at: Millis,
-    /// End time.
-    pub ended_at: Option<Millis>,
-    /// Number of prompts.
-    pub prompt_count: i64,
-}
-
 const SESSION_COLUMNS: &str = "id, project, status, started_at, last_activity_at, ended_at, prompt_count";
 
-impl SessionRow {
-    fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            id: row.get(0)?,
-            project: row.get(1)?,
-            status: row.get(2)?,
-            started_at: row.get(3)?,
-            last_activity_at: row.get(4)?,
-            ended_at: row.get(5)?,
-            prompt_count: row.get(6)?,
-        })
-    }
+fn session_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<SessionRow> {
+    Ok(SessionRow {
+        id: row.get(0)?,
+        project: row.get(1)?,
+        status: row.get(2)?,
+        started_at: row.get(3)?,
+        last_activity_at: row.get(4)?,
+        ended_at: row.get(5)?,
+        prompt_count: row.get(6)?,
+    })
 }
 
 /// Lists sessions, newest first.
@@ -172,26 +154,8 @@ pub fn list_sessions(
          ORDER BY started_at DESC, id LIMIT ?2 OFFSET ?3"
     );
     let mut statement = database.prepare_cached(&sql)?;
-    let rows = statement.query_map(params![project, limit, offset], SessionRow::read)?;
+    let rows = statement.query_map(params![project, limit, offset], session_row)?;
     Ok(rows.collect::<Result<_, _>>()?)
-}
-
-/// A session and its counts.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct SessionStatus {
-    /// The session.
-    #[serde(flatten)]
-    pub session: SessionRow,
-    /// Its waiting queue rows.
-    pub raw: i64,
-    /// Its queue rows being processed.
-    pub processing: i64,
-    /// Its failed queue rows.
-    pub error: i64,
-    /// Number of observations.
-    pub observations: i64,
-    /// Number of summaries.
-    pub summaries: i64,
 }
 
 /// Returns one session, if it exists.
@@ -201,7 +165,7 @@ pub fn session_status(
 ) -> Result<Option<SessionStatus>, StoreError> {
     let sql = format!("SELECT {SESSION_COLUMNS} FROM sessions WHERE id = ?1");
     let id = session.as_str();
-    let Some(row) = database.prepare_cached(&sql)?.query_row([id], SessionRow::read).optional()? else {
+    let Some(row) = database.prepare_cached(&sql)?.query_row([id], session_row).optional()? else {
         return Ok(None);
     };
     let count = |sql: &str| database.prepare_cached(sql)?.query_row([id], |row| row.get(0));

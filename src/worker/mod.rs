@@ -5,7 +5,6 @@
 //! `processor`.
 
 pub mod activation;
-pub mod briefing;
 pub mod clock;
 mod comparing;
 mod compressor;
@@ -23,6 +22,7 @@ pub(crate) mod memory;
 mod mind;
 mod processor;
 mod seen;
+pub mod session_context;
 mod signals;
 mod spooled;
 mod state;

@@ -6,19 +6,20 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 
-use super::briefing::Offers;
 use super::clock;
 use super::comparing::Comparing;
 use super::compressor::Compressor;
 use super::database::Database;
 use super::mind::Mind;
 use super::seen::Seen;
+use super::session_context::Offers;
+use crate::api::{Health, QueueStats};
 use crate::config::{Config, Environment};
 use crate::model::Millis;
 use crate::paths::Home;
 use crate::repository::Repositories;
 use crate::search;
-use crate::store::queue::{ClaimId, Finished, QueueStats};
+use crate::store::queue::{ClaimId, Finished};
 use crate::store::{StoreError, index, queue};
 
 /// State with the lifetime of the worker.
@@ -35,7 +36,7 @@ pub struct Shared {
     /// Counts settled jobs; clients that wait for a job watch it.
     pub settled: watch::Sender<u64>,
     /// Context recently offered to sessions; their hooks record the printed part.
-    pub telling: tokio::sync::Mutex<Offers>,
+    pub offers: tokio::sync::Mutex<Offers>,
     /// True if no more connections are accepted.
     pub stopping: watch::Sender<bool>,
     running: RwLock<Option<Arc<Running>>>,
@@ -101,10 +102,10 @@ impl Shared {
             started: Instant::now(),
             nudge: Notify::new(),
             settled: watch::Sender::new(0),
-            telling: tokio::sync::Mutex::new(Offers::default()),
+            offers: tokio::sync::Mutex::new(Offers::default()),
             stopping: watch::Sender::new(false),
             running: RwLock::new(None),
-            trouble: Mutex::new(Some("starting".into())),
+            trouble: Mutex::new(Some(Health::STARTING.into())),
             damage: Mutex::default(),
             pressure: Mutex::default(),
             backup_failed_at: AtomicI64::new(0),
@@ -116,7 +117,7 @@ impl Shared {
     /// Returns the running state, or the reason why there is none.
     pub fn running(&self) -> Result<Arc<Running>, String> {
         let running = self.running.read().unwrap_or_else(PoisonError::into_inner).clone();
-        running.ok_or_else(|| self.trouble().unwrap_or_else(|| "starting".into()))
+        running.ok_or_else(|| self.trouble().unwrap_or_else(|| Health::STARTING.into()))
     }
 
     /// Returns the current problem, if there is one.

@@ -186,9 +186,10 @@ fn a_requested_summary_is_made_and_returned() {
 fn every_refusal_has_the_same_shape() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);
-    for target in ["/", "/api", "/api/no/such", "/api/sessions/none/status"] {
-        assert_refused(&worker.get(target), 404, "not_found");
+    for target in ["/", "/api", "/api/no/such"] {
+        assert_refused(&worker.get(target), 404, "unknown_route");
     }
+    assert_refused(&worker.get("/api/sessions/none/status"), 404, "not_found");
     assert_refused(&worker.delete("/api/sessions/none"), 404, "not_found");
     assert_refused(&worker.post("/api/summarize", &json!({"session_id": "none"})), 404, "not_found");
     for (method, target) in [

@@ -13,8 +13,8 @@ const NAME: &str = "provider";
 pub fn provider(doctor: &Doctor<'_>) -> Finding {
     let program = guard::own_program().unwrap_or_default();
     // The service may see other keys than this shell: its report takes precedence.
-    let health = client::get(&doctor.home.socket(), "/api/health").unwrap_or_default();
-    let served = health["provider"].as_str();
+    let health = client::health(doctor.home).unwrap_or_default();
+    let served = health.provider.as_deref();
     match choose(&doctor.config, doctor.home, doctor.environment, &program) {
         Choice::Local { why } if served.is_none_or(|served| served == "local") => {
             Finding::good(NAME, format!("local: {why}"))

@@ -14,14 +14,16 @@ use serde_json::{Value, json};
 use super::Doctor;
 use super::finding::Finding;
 use super::wired::wired_commands;
+use crate::api::{Health, SessionStatus};
 use crate::cli::install::hooks::unusual_data;
 use crate::cli::install::programs::Programs;
 use crate::cli::{client, service};
 use crate::model::SessionId;
 use crate::spool;
 use crate::store::queue::OVER_CEILING;
-use crate::store::sessions::{SessionStatus, session_status};
+use crate::store::sessions::session_status;
 use crate::store::{self, overview, queue_admin};
+use crate::wire::HookOutput;
 use crate::wiring::{self, WIRING};
 
 const NAME: &str = "round trip";
@@ -41,10 +43,13 @@ struct RoundTrip<'a> {
 
 pub fn check(doctor: &Doctor<'_>) -> Finding {
     // A service that responds may still be starting.
-    let answers = client::get(&doctor.home.socket(), "/api/health").is_ok();
-    let health =
-        if answers { service::wait_until_responsive(doctor.home).unwrap_or_default() } else { Value::Null };
-    if health["status"] != "ok" {
+    let answers = client::health(doctor.home).is_ok();
+    let health = if answers {
+        service::wait_until_responsive(doctor.home).unwrap_or_default()
+    } else {
+        Health::default()
+    };
+    if !health.is_ok() {
         // The hooks would start a stopped service, or leave events that no service claims.
         let why = "sessions are remembered only while the service is healthy";
         return Finding::note(NAME, "skipped: the service is down or degraded", why, "see above");
@@ -54,7 +59,7 @@ pub fn check(doctor: &Doctor<'_>) -> Finding {
         doctor,
         session: SessionId(format!("claude-mem-doctor-{mark}")),
         mark,
-        is_whole: health["provider"] == "local" || doctor.is_online,
+        is_whole: health.provider.as_deref() == Some("local") || doctor.is_online,
         message: None,
     };
     let began = Instant::now();
@@ -187,10 +192,11 @@ impl RoundTrip<'_> {
         if printed.is_empty() {
             return Ok(String::new());
         }
-        let answer: Value =
+        let answer: HookOutput<'_> =
             serde_json::from_str(&printed).with_context(|| format!("`{command}` printed no JSON"))?;
-        self.message = answer["systemMessage"].as_str().map(str::to_owned).or(self.message.take());
-        Ok(answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default().to_owned())
+        self.message = answer.system_message.map(Into::into).or(self.message.take());
+        let context = answer.hook_specific_output.map(|output| output.additional_context.into_owned());
+        Ok(context.unwrap_or_default())
     }
 
     fn command(&self, event: &str) -> anyhow::Result<String> {

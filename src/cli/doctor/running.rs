@@ -16,11 +16,13 @@ pub fn service(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "service";
     const WHY: &str = "events are recorded but not processed";
     let manager = service::manager(doctor.home, doctor.environment);
-    let health = match client::get(&doctor.home.socket(), "/api/health") {
+    let health = match client::health(doctor.home) {
         Ok(health) => health,
         Err(_) if doctor.may_fix => {
             return match service::start_quietly(doctor.home, doctor.environment, manager) {
-                Ok(health) => Finding::fixed(NAME, format!("was stopped; started, pid {}", health["pid"])),
+                Ok(health) => {
+                    Finding::fixed(NAME, format!("was stopped; started, {}", service::pid(&health)))
+                }
                 Err(error) => Finding::bad(NAME, format!("{error:#}"), WHY, "claude-mem logs"),
             };
         }
@@ -28,8 +30,8 @@ pub fn service(doctor: &Doctor<'_>) -> Finding {
             return Finding::bad(NAME, "not running", WHY, "claude-mem start, or claude-mem doctor --fix");
         }
     };
-    if health["status"] != "ok" {
-        let reason = health["reason"].as_str().unwrap_or("no reason given");
+    if !health.is_ok() {
+        let reason = health.reason.as_deref().unwrap_or("no reason given");
         return Finding::bad(
             NAME,
             format!("degraded: {reason}"),
@@ -37,7 +39,7 @@ pub fn service(doctor: &Doctor<'_>) -> Finding {
             "fix the cause; see `claude-mem logs` for details",
         );
     }
-    let version = health["version"].as_str().unwrap_or_default();
+    let version = health.version.as_deref().unwrap_or_default();
     if version != OURS {
         return Finding::bad(
             NAME,
@@ -54,7 +56,7 @@ pub fn service(doctor: &Doctor<'_>) -> Finding {
             "claude-mem install",
         );
     }
-    Finding::good(NAME, format!("pid {}, version {version}, {}", health["pid"], manager.description()))
+    Finding::good(NAME, format!("{}, version {version}, {}", service::pid(&health), manager.description()))
 }
 
 fn is_enabled(doctor: &Doctor<'_>) -> bool {

@@ -32,7 +32,7 @@ impl Installation<'_> {
         service::stop_quietly(home, environment, manager)?;
         // Start the installed program, not the running one, whose directory may be temporary.
         match service::start_program(&programs.main, home, environment, manager) {
-            Ok(health) => self.report.step("", format!("started, pid {}", health["pid"])),
+            Ok(health) => self.report.step("", format!("started, {}", service::pid(&health))),
             Err(error) => self.report.problem(format!("{error:#}")),
         }
         Ok(())

@@ -5,61 +5,60 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::extract::State;
-use serde_json::Value;
 
-use super::answer::{ApiError, Named, Parameters};
+use super::extract::{Named, Parameters};
 use super::routes::running;
+use crate::api::{ApiError, ContextQuery, ContextResponse, InSessionQuery, InSessionResponse};
 use crate::context::Hint;
-use crate::worker::briefing::{self, Asked, ClientMemory, Happening};
+use crate::worker::session_context::{self, ClientMemory};
 use crate::worker::state::Shared;
 
 /// `GET /api/context?project_path=…`
 pub async fn at_start(
     State(shared): State<Arc<Shared>>,
-    Parameters(asked): Parameters<Asked>,
-) -> Result<Json<Value>, ApiError> {
+    Parameters(query): Parameters<ContextQuery>,
+) -> Result<Json<ContextResponse>, ApiError> {
     let running = running(&shared)?;
     let began = Instant::now();
-    let (budget, source, is_explained) = (asked.budget(&running.config), asked.source.clone(), asked.explain);
-    let is_for_session = !asked.session_id.is_empty();
+    let (budget, asked) = (session_context::budget(&query, &running.config), query.clone());
     let (here, hint) = (Arc::clone(&running), Hint::of(&shared.home));
     let client_memory = ClientMemory::of(&shared.environment);
     running.index_what_waits().await;
     let built = running.database.read(move |database| {
-        Ok(briefing::build(database, &here.config, &here.repositories, &asked, &client_memory, hint))
+        Ok(session_context::build(database, &here.config, &here.repositories, &asked, &client_memory, hint))
     });
     let built = built.await?;
     for failure in &built.failed {
         tracing::warn!(failure, "a layer of the context failed: {failure}");
     }
     shared.note_asked();
-    let mut answer = briefing::as_json(&built, began.elapsed().as_secs_f64() * 1000.0, is_explained);
-    // The hook notes it when it has printed it; somebody who only wants to see it is not a session.
-    if is_for_session {
-        answer["log"] = built.log_data(budget, "worker", source.as_deref());
+    let mut response = session_context::response(&built, began.elapsed(), query.explain);
+    // The hook logs it once it has printed it; a request outside a session is not logged.
+    if !query.session_id.is_empty() {
+        response.log = Some(built.log_data(budget, "worker", query.source.as_deref()));
     }
-    Ok(Json(answer))
+    Ok(Json(response))
 }
 
 /// `GET /api/context/prompt?…&text=`, and the same for `file` (its path) and `failure` (the tool's error).
-pub async fn later(
+pub async fn in_session(
     State(shared): State<Arc<Shared>>,
     Named(name): Named,
-    Parameters(happening): Parameters<Happening>,
-) -> Result<Json<Value>, ApiError> {
-    let Some(trigger) = happening.trigger(&name) else {
+    Parameters(query): Parameters<InSessionQuery>,
+) -> Result<Json<InSessionResponse>, ApiError> {
+    let Some(trigger) = session_context::trigger(&name, &query) else {
         return Err(ApiError::not_found("there are contexts for a prompt, a file and a failure"));
     };
     let running = running(&shared)?;
     running.index_what_waits().await;
-    // Two hook sets ask at once, and one of them gets the lines.
-    let mut offers = shared.telling.lock().await;
-    let offered = offers.of(&happening.session_id);
-    let (here, session, asked) = (Arc::clone(&running), happening.session_id.clone(), trigger.clone());
-    let snippet = running
+    // Two sets of hooks ask at once, and one of them gets the lines.
+    let mut offers = shared.offers.lock().await;
+    let offered = offers.of(&query.session_id);
+    let (here, session, asked) = (Arc::clone(&running), query.session_id.clone(), trigger.clone());
+    let built = running
         .database
-        .read(move |database| briefing::at(database, &here.config, &happening, &asked, &offered));
-    let (snippet, answer) = snippet.await?;
-    offers.note(session, &snippet, &trigger);
-    Ok(Json(answer))
+        .read(move |database| session_context::in_session(database, &here.config, &query, &asked, &offered));
+    let (snippet, response) = built.await?;
+    offers.add(session, &snippet, &trigger);
+    Ok(Json(response))
 }

@@ -1,14 +1,15 @@
 //! The HTTP API on the Unix socket: access, limits and error handling. The routes are in
 //! [`routes`].
 
-mod answer;
 mod context;
-mod curate;
+mod error;
+mod extract;
 mod lingering;
+mod memories;
 mod metrics;
-mod noted;
-mod recall;
+mod request_log;
 mod routes;
+mod search;
 mod sessions;
 
 use std::convert::Infallible;
@@ -28,7 +29,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::ServiceExt;
 
 use super::state::Shared;
-use answer::ApiError;
 use lingering::Lingering;
 
 /// Maximum time to receive the request headers, against clients that send nothing or one byte a
@@ -37,7 +37,7 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time for a request, including its body.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum concurrent connections; further ones wait in the backlog.
-const MOST_CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 /// Grace time after the last accept: a client may just have connected, with its request on the way.
 const LAST_REQUESTS: Duration = Duration::from_millis(50);
 
@@ -46,7 +46,7 @@ pub async fn serve(mut listeners: UnboundedReceiver<std::os::unix::net::UnixList
     let mut stop = shared.stopping.subscribe();
     let router = routes::router(shared);
     let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut listener = None;
     while !*stop.borrow_and_update() {
         tokio::select! {
@@ -119,11 +119,11 @@ fn connection(stream: UnixStream, router: Router) -> Connection {
 /// Serves only the socket's owner, whatever the mode of the file.
 async fn answer(router: Router, request: Request, is_ours: bool) -> axum::response::Response {
     if !is_ours {
-        return ApiError::forbidden("this socket belongs to another user").into_response();
+        return error::forbidden().into_response();
     }
     match tokio::time::timeout(REQUEST_TIMEOUT, router.oneshot(request)).await {
         Ok(Ok(response)) => response,
         Ok(Err(never)) => match never {},
-        Err(_) => ApiError::timeout().into_response(),
+        Err(_) => error::timeout().into_response(),
     }
 }

@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
-use axum::response::IntoResponse;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use axum::{Json, Router};
-use serde::Deserialize;
-use serde_json::{Value, json};
 
-use super::answer::{ApiError, JsonBody, MOST_BODY_BYTES, Parameters};
-use super::{context, curate, metrics, noted, recall, sessions};
+use super::extract::MAX_BODY_BYTES;
+use super::{context, error, memories, metrics, request_log, search, sessions};
+use crate::api::{ApiError, Health, HealthStatus, QueueStats, route};
 use crate::store::log::spent_since;
 use crate::store::queue::OpenWork;
 use crate::store::{memory, queue};
@@ -21,74 +19,76 @@ use crate::worker::state::{Running, Shared};
 /// All routes.
 pub fn router(shared: Arc<Shared>) -> Router {
     Router::new()
-        .route("/api/health", get(health))
-        .route("/api/nudge", post(nudge))
-        .route("/api/queue/stats", get(queue_stats))
-        .route("/api/context", get(context::at_start))
-        .route("/api/context/{trigger}", get(context::later))
-        .route("/api/observations", get(observations))
-        .route("/api/search", get(recall::search).post(recall::search_posted))
-        .route("/api/timeline", get(recall::timeline))
-        .route("/api/memories", get(recall::memories).post(curate::save))
-        .route("/api/recent", get(recall::recent))
-        .route("/api/projects", get(recall::list_projects))
-        .route("/api/project", get(recall::project))
-        .route("/api/observations/{id}", axum::routing::delete(curate::forget))
-        .route("/api/observations/{id}/restore", post(curate::restore))
-        .route("/api/summarize", post(sessions::summarize_now))
-        .route("/api/sessions", get(sessions::list))
-        .route("/api/sessions/{id}", axum::routing::delete(sessions::stop))
-        .route("/api/sessions/{id}/init", post(sessions::init))
-        .route("/api/sessions/{id}/observations", post(sessions::observations))
-        .route("/api/sessions/{id}/summarize", post(sessions::summarize))
-        .route("/api/sessions/{id}/status", get(sessions::status))
-        .route("/metrics", get(metrics::metrics))
-        .fallback(async || ApiError::not_found("there is no such route"))
-        .method_not_allowed_fallback(async || ApiError::wrong_method())
-        .layer(DefaultBodyLimit::max(MOST_BODY_BYTES))
-        .layer(axum::middleware::from_fn_with_state(shared.clone(), noted::note))
+        .route(route::HEALTH, get(health))
+        .route(route::NUDGE, post(nudge))
+        .route(route::QUEUE_STATS, get(queue_stats))
+        .route(route::CONTEXT, get(context::at_start))
+        .route(route::IN_SESSION, get(context::in_session))
+        .route(route::SEARCH, get(search::search).post(search::search_posted))
+        .route(route::TIMELINE, get(search::timeline))
+        .route(route::MEMORIES, get(memories::get).post(memories::save))
+        .route(route::OBSERVATIONS, get(memories::observations))
+        .route(route::OBSERVATION, delete(memories::forget))
+        .route(route::RESTORE, post(memories::restore))
+        .route(route::RECENT, get(search::recent))
+        .route(route::PROJECTS, get(search::list_projects))
+        .route(route::PROJECT, get(search::project))
+        .route(route::SESSIONS, get(sessions::list))
+        .route(route::SESSION, delete(sessions::stop))
+        .route(route::SESSION_INIT, post(sessions::init))
+        .route(route::SESSION_OBSERVATIONS, post(sessions::observations))
+        .route(route::SESSION_SUMMARIZE, post(sessions::summarize))
+        .route(route::SESSION_STATUS, get(sessions::status))
+        .route(route::SUMMARIZE, post(sessions::summarize_now))
+        .route(route::METRICS, get(metrics::metrics))
+        .fallback(async || error::unknown_route())
+        .method_not_allowed_fallback(async || error::wrong_method())
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .layer(axum::middleware::from_fn_with_state(shared.clone(), request_log::log_request))
         .with_state(shared)
 }
 
 /// Returns the running state, or the error response of a degraded worker.
 pub(super) fn running(shared: &Shared) -> Result<Arc<Running>, ApiError> {
-    shared.running().map_err(ApiError::unavailable)
+    shared.running().map_err(ApiError::degraded)
 }
 
-async fn health(State(shared): State<Arc<Shared>>) -> Json<Value> {
+async fn health(State(shared): State<Arc<Shared>>) -> Json<Health> {
     Json(health_of(&shared).await)
 }
 
 /// Builds the health response, which is always available and always in this format.
-pub(super) async fn health_of(shared: &Shared) -> Value {
-    let mut health = json!({
-        "status": "degraded", "reason": null, "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(),
-        "uptime_s": shared.started.elapsed().as_secs(), "queue_depth": null, "oldest_raw_age_s": null,
-        "observations_today": null, "provider": null, "breaker": null, "memory_bytes": memory_bytes(),
-        "cost_usd_today": null, "max_usd_per_day": null,
-    });
+pub(super) async fn health_of(shared: &Shared) -> Health {
+    let health = Health {
+        status: HealthStatus::Degraded,
+        version: Some(env!("CARGO_PKG_VERSION").into()),
+        pid: Some(std::process::id()),
+        uptime_s: Some(shared.started.elapsed().as_secs()),
+        memory_bytes: memory_bytes(),
+        ..Health::default()
+    };
     let figures = match shared.running() {
         Ok(running) => figures(&running).await.map(|figures| (running, figures)),
         Err(reason) => Err(reason),
     };
-    match figures {
-        Ok((running, (open, today, spent))) => {
-            let provider = running.compressor.health();
-            let problem = shared.trouble().or(provider.problem).or_else(|| shared.pressure());
-            health["status"] = if problem.is_none() { json!("ok") } else { json!("degraded") };
-            health["reason"] = json!(problem);
-            health["queue_depth"] = json!(open.raw + open.processing);
-            health["oldest_raw_age_s"] =
-                json!(open.oldest_raw_at.map(|at| (clock::now() - at).max(0) / 1000));
-            health["observations_today"] = json!(today);
-            health["provider"] = json!(provider.name);
-            health["breaker"] = json!(provider.breaker);
-            health["cost_usd_today"] = json!(spent);
-            health["max_usd_per_day"] = json!(running.config.cost.max_usd_per_day);
-        }
-        Err(reason) => health["reason"] = json!(reason),
+    let (running, (open, today, spent)) = match figures {
+        Ok(figures) => figures,
+        Err(reason) => return Health { reason: Some(reason), ..health },
+    };
+    let provider = running.compressor.health();
+    let problem = shared.trouble().or(provider.problem).or_else(|| shared.pressure());
+    Health {
+        status: if problem.is_none() { HealthStatus::Ok } else { HealthStatus::Degraded },
+        reason: problem,
+        queue_depth: Some(open.raw + open.processing),
+        oldest_raw_age_s: open.oldest_raw_at.map(|at| (clock::now() - at).max(0) / 1000),
+        observations_today: Some(today),
+        provider: Some(provider.name.to_owned()),
+        breaker: Some(provider.breaker.to_owned()),
+        cost_usd_today: Some(spent),
+        max_usd_per_day: Some(running.config.cost.max_usd_per_day),
+        ..health
     }
-    health
 }
 
 async fn figures(running: &Running) -> Result<(OpenWork, i64, f64), String> {
@@ -112,36 +112,6 @@ async fn nudge(State(shared): State<Arc<Shared>>) -> StatusCode {
     StatusCode::ACCEPTED
 }
 
-async fn queue_stats(State(shared): State<Arc<Shared>>) -> Result<impl IntoResponse, ApiError> {
+async fn queue_stats(State(shared): State<Arc<Shared>>) -> Result<Json<QueueStats>, ApiError> {
     Ok(Json(running(&shared)?.queue_stats().await?))
-}
-
-#[derive(Deserialize)]
-struct Ids {
-    ids: String,
-}
-
-async fn observations(
-    State(shared): State<Arc<Shared>>,
-    Parameters(Ids { ids }): Parameters<Ids>,
-) -> Result<Json<Value>, ApiError> {
-    let parsed: Result<Vec<i64>, _> = ids.split(',').map(|id| id.trim().parse()).collect();
-    let ids = parsed.map_err(|_| ApiError::bad_request("ids must be a list of numbers: ids=1,2,3"))?;
-    let found =
-        running(&shared)?.database.read(move |database| memory::observations_by_id(database, &ids)).await?;
-    Ok(Json(json!({"observations": found})))
-}
-
-/// Body of routes that take a session id in it.
-#[derive(Deserialize)]
-pub(super) struct NamedSession {
-    pub(super) session_id: String,
-}
-
-impl TryFrom<JsonBody> for NamedSession {
-    type Error = ApiError;
-
-    fn try_from(JsonBody(body): JsonBody) -> Result<Self, ApiError> {
-        serde_json::from_value(body).map_err(|error| ApiError::bad_request(error.to_string()))
-    }
 }

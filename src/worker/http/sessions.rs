@@ -6,12 +6,13 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::answer::{ApiError, JsonBody, Named, Parameters};
-use super::recall::name_of;
-use super::routes::{NamedSession, running};
+use super::error::timeout;
+use super::extract::{JsonBody, Named, Parameters};
+use super::routes::running;
+use super::search::name_of;
+use crate::api::{self, ApiError, SessionStatus, Sessions, SessionsQuery, Stopped, Summarize, Summary};
 use crate::config::{Config, Environment};
 use crate::hook::{self, Verb};
 use crate::model::{Event, EventBody, SessionId};
@@ -20,7 +21,7 @@ use crate::store::{self, Recorded, memory, queue};
 use crate::worker::clock;
 use crate::worker::state::Shared;
 
-type Queued = Result<(StatusCode, Json<Value>), ApiError>;
+type Queued = Result<(StatusCode, Json<api::Queued>), ApiError>;
 
 /// Starts a session, with its first prompt if there is one.
 pub async fn init(State(shared): State<Arc<Shared>>, Named(id): Named, JsonBody(body): JsonBody) -> Queued {
@@ -77,7 +78,7 @@ async fn record(shared: &Arc<Shared>, session: String, bodies: Vec<(Verb, Value)
     let recorded = recorded?;
     let is_queued = |(has_row, recorded): &(bool, Recorded)| *has_row && *recorded == Recorded::New;
     let queued = has_row.into_iter().zip(recorded).filter(is_queued).count();
-    Ok((StatusCode::ACCEPTED, Json(json!({"queued": queued}))))
+    Ok((StatusCode::ACCEPTED, Json(api::Queued { queued })))
 }
 
 fn event(
@@ -95,15 +96,18 @@ fn event(
 }
 
 /// Returns the status of a session.
-pub async fn status(State(shared): State<Arc<Shared>>, Named(id): Named) -> Result<Json<Value>, ApiError> {
+pub async fn status(
+    State(shared): State<Arc<Shared>>,
+    Named(id): Named,
+) -> Result<Json<SessionStatus>, ApiError> {
     let session = SessionId(id);
     let found = running(&shared)?.database.read(move |database| session_status(database, &session)).await?;
     let found = found.ok_or_else(|| ApiError::not_found("there is no such session"))?;
-    Ok(Json(json!(found)))
+    Ok(Json(found))
 }
 
 /// Stops a session's work.
-pub async fn stop(State(shared): State<Arc<Shared>>, Named(id): Named) -> Result<Json<Value>, ApiError> {
+pub async fn stop(State(shared): State<Arc<Shared>>, Named(id): Named) -> Result<Json<Stopped>, ApiError> {
     let running = running(&shared)?;
     let session = SessionId(id);
     let known = session.clone();
@@ -113,23 +117,14 @@ pub async fn stop(State(shared): State<Arc<Shared>>, Named(id): Named) -> Result
     let stopped =
         running.database.write(move |database| queue::stop_session(database, &session, clock::now())).await?;
     shared.note_settled();
-    Ok(Json(json!({"skipped": stopped})))
-}
-
-#[derive(Deserialize)]
-pub struct ListQuery {
-    project: Option<String>,
-    project_path: Option<String>,
-    limit: Option<u32>,
-    #[serde(default)]
-    offset: u32,
+    Ok(Json(Stopped { skipped: stopped }))
 }
 
 /// Lists sessions, newest first.
 pub async fn list(
     State(shared): State<Arc<Shared>>,
-    Parameters(query): Parameters<ListQuery>,
-) -> Result<Json<Value>, ApiError> {
+    Parameters(query): Parameters<SessionsQuery>,
+) -> Result<Json<Sessions>, ApiError> {
     let limit = query.limit.unwrap_or(20).min(200);
     let running = running(&shared)?;
     let project = match query.project_path {
@@ -140,7 +135,7 @@ pub async fn list(
         .database
         .read(move |database| list_sessions(database, project.as_deref(), limit, query.offset))
         .await?;
-    Ok(Json(json!({"sessions": rows})))
+    Ok(Json(Sessions { sessions: rows }))
 }
 
 /// Maximum time that a client waits for a requested summary.
@@ -150,8 +145,8 @@ const SUMMARY_TIMEOUT: Duration = Duration::from_secs(45);
 pub async fn summarize_now(
     State(shared): State<Arc<Shared>>,
     body: JsonBody,
-) -> Result<Json<Value>, ApiError> {
-    let session = SessionId(NamedSession::try_from(body)?.session_id);
+) -> Result<Json<Summary>, ApiError> {
+    let session = SessionId(body.parse::<Summarize>()?.session_id);
     let running = running(&shared)?;
     let known = session.clone();
     if running.database.read(move |database| session_status(database, &known)).await?.is_none() {
@@ -172,12 +167,12 @@ pub async fn summarize_now(
     });
     let mut stopping = shared.stopping.subscribe();
     tokio::select! {
-        finished = finished => finished.map_err(|_| ApiError::timeout())??,
+        finished = finished => finished.map_err(|_| timeout())??,
         _ = stopping.wait_for(|is_stopping| *is_stopping) => {
-            return Err(ApiError::unavailable("the worker is stopping; the summary will be made after the next start"));
+            return Err(ApiError::degraded("the worker is stopping; the summary will be made after the next start"));
         }
     }
     let latest = running.database.read(move |database| memory::latest_summary(database, &session)).await?;
     let (summary, tokens) = latest.unwrap_or_default();
-    Ok(Json(json!({"summary": summary, "tokens": tokens})))
+    Ok(Json(Summary { summary, tokens }))
 }

@@ -18,7 +18,7 @@ use crate::worker::state::Shared;
 const NEVER_LOGGED: [&str; 2] = ["/api/nudge", "/api/search"];
 
 /// Serves the request, and logs it if it qualifies. The client does not wait for the log.
-pub async fn note(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+pub async fn log_request(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let began = Instant::now();

@@ -9,20 +9,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, sockopt};
-use serde::Deserialize;
+
+use crate::api::PrintedContext;
 
 /// A larger answer is not one.
 const MOST_BYTES: usize = 1 << 20;
-
-/// The worker's answer.
-#[derive(Deserialize)]
-pub struct Answer {
-    /// The text for the model; may be empty.
-    pub context: String,
-    /// The entry of the event log, to be written once the text was printed.
-    #[serde(default)]
-    pub log: serde_json::Value,
-}
 
 /// The worker's answer at a route for these parameters, if it comes in time.
 pub fn context(
@@ -30,7 +21,7 @@ pub fn context(
     route: &str,
     parameters: &[(&str, &str)],
     patience: Duration,
-) -> Option<Answer> {
+) -> Option<PrintedContext> {
     let deadline = Instant::now().checked_add(patience)?;
     let mut stream = connect(socket, deadline).ok()?;
     let body = get(&mut stream, &target(route, parameters), deadline).ok()?;

@@ -1,4 +1,4 @@
-//! A context with all that the service has: search, and a look at git. For the routes, and for the command line.
+//! The context with search and the state of git, for the routes and the command line.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::clock;
+use crate::api::{ContextLine, ContextQuery, ContextResponse, InSessionQuery, InSessionResponse};
 use crate::config::{Config, Environment};
-use crate::context::in_session::{self, InSessionQuery, Snippet, Trigger};
+use crate::context::in_session::{self, Snippet, Trigger};
 use crate::context::{self, Context, Explained, Hint, RelevanceQuery, RepoState, relevance};
 use crate::model::SessionId;
 use crate::project::Project;
@@ -24,30 +23,9 @@ use crate::store::{StoreError, projects};
 const GIT_PATIENCE: Patience =
     Patience { usual: Duration::from_millis(60), if_seen_lately: Duration::from_millis(10) };
 
-/// A request for a start context.
-#[derive(Debug, Clone, Default, Deserialize)]
-pub struct Asked {
-    /// A directory of the project.
-    pub project_path: String,
-    /// The session's directory, if that is another worktree.
-    pub cwd: Option<String>,
-    /// The session that asks; empty for a request outside a session.
-    #[serde(default)]
-    pub session_id: String,
-    /// The session's source.
-    pub source: Option<String>,
-    /// Another budget than the usual one.
-    pub budget: Option<usize>,
-    /// True if each line is to be explained.
-    #[serde(default)]
-    pub explain: bool,
-}
-
-impl Asked {
-    /// The most tokens that the text may take.
-    pub fn budget(&self, config: &Config) -> usize {
-        self.budget.unwrap_or_else(|| usize::try_from(config.context.budget).unwrap_or(usize::MAX))
-    }
+/// Maximum tokens of the context that a query asks for.
+pub fn budget(query: &ContextQuery, config: &Config) -> usize {
+    query.budget.unwrap_or_else(|| usize::try_from(config.context.budget).unwrap_or(usize::MAX))
 }
 
 /// Builds the context.
@@ -55,12 +33,12 @@ pub fn build(
     database: &Connection,
     config: &Config,
     repositories: &Arc<Repositories>,
-    asked: &Asked,
+    query: &ContextQuery,
     client_memory: &ClientMemory,
     hint: Hint,
 ) -> Context {
-    let project = Project::of(asked.project_path.as_ref(), &config.capture);
-    let place = asked.cwd.as_deref().filter(|cwd| Path::new(cwd).is_absolute());
+    let project = Project::of(query.project_path.as_ref(), &config.capture);
+    let place = query.cwd.as_deref().filter(|cwd| Path::new(cwd).is_absolute());
     let place = place.map(|cwd| Project::of(cwd.as_ref(), &config.capture));
     let place = place.as_ref().filter(|place| place.key == project.key).unwrap_or(&project);
     let look = place.is_repository.then(|| repositories.look(&place.root, GIT_PATIENCE));
@@ -85,8 +63,8 @@ pub fn build(
             project: &name,
             project_path: &project.path.to_string_lossy(),
             root: &place.root.to_string_lossy(),
-            session_id: &asked.session_id,
-            source: asked.source.as_deref(),
+            session_id: &query.session_id,
+            source: query.source.as_deref(),
             repo_state: RepoState { branch: place.branch.clone(), ..RepoState::default() },
             repository: Some(&repository),
             prepare: Some(&prepare),
@@ -94,74 +72,59 @@ pub fn build(
             client_memory: &client_memory,
             hint,
             now,
-            budget: asked.budget(config),
+            budget: budget(query, config),
         },
     );
     drop(snapshot);
     built
 }
 
-/// A context as the route and the command line give it out.
-pub fn as_json(built: &Context, build_ms: f64, is_explained: bool) -> Value {
-    let mut answer = json!({"context": built.text, "tokens": built.tokens, "layers": built.layers, "skipped": built.skipped,
-                            "build_ms": build_ms});
-    explain(&mut answer, &built.lines, is_explained);
-    answer
-}
-
-fn explain(answer: &mut Value, lines: &[Explained], is_wanted: bool) {
-    if is_wanted {
-        answer["lines"] = json!(lines);
+/// Converts a context to the response of the route and the command line.
+pub fn response(built: &Context, took: Duration, is_explained: bool) -> ContextResponse {
+    let names = |layers: &[&str]| layers.iter().map(|&name| name.to_owned()).collect();
+    ContextResponse {
+        context: built.text.clone(),
+        tokens: built.tokens,
+        layers: names(&built.layers),
+        skipped: names(&built.skipped),
+        build_ms: took.as_secs_f64() * 1000.0,
+        lines: is_explained.then(|| explained(&built.lines)),
+        log: None,
     }
 }
 
-/// A request for memories after the start.
-#[derive(Debug, Clone, Default, Deserialize)]
-pub struct Happening {
-    /// A directory of the project.
-    pub project_path: String,
-    /// The session that asks; empty for a request outside a session.
-    #[serde(default)]
-    pub session_id: String,
-    /// The prompt, the path, or the error.
-    pub text: String,
-    /// Lines that an edit adds.
-    #[serde(default)]
-    pub added: String,
-    /// Lines that it removes.
-    #[serde(default)]
-    pub removed: String,
-    /// True if each line is to be explained.
-    #[serde(default)]
-    pub explain: bool,
+fn explained(lines: &[Explained]) -> Vec<ContextLine> {
+    let line = |line: &Explained| ContextLine {
+        layer: line.layer.to_owned(),
+        text: line.text.clone(),
+        why: line.why.clone(),
+        tokens: line.tokens,
+    };
+    lines.iter().map(line).collect()
 }
 
-impl Happening {
-    /// The moment of that name.
-    pub fn trigger(&self, name: &str) -> Option<Trigger> {
-        let lines = |text: &str| text.lines().map(ToOwned::to_owned).collect();
-        let text = self.text.clone();
-        match name {
-            "prompt" => Some(Trigger::Prompt { text }),
-            "file" => Some(Trigger::FileEdit {
-                path: text,
-                added: lines(&self.added),
-                removed: lines(&self.removed),
-            }),
-            "failure" => Some(Trigger::Failure { error: text }),
-            _ => None,
+/// Returns the trigger of that name: prompt, file or failure.
+pub fn trigger(name: &str, query: &InSessionQuery) -> Option<Trigger> {
+    let lines = |text: &str| text.lines().map(ToOwned::to_owned).collect();
+    let text = query.text.clone();
+    match name {
+        "prompt" => Some(Trigger::Prompt { text }),
+        "file" => {
+            Some(Trigger::FileEdit { path: text, added: lines(&query.added), removed: lines(&query.removed) })
         }
+        "failure" => Some(Trigger::Failure { error: text }),
+        _ => None,
     }
 }
 
-/// The words of memory at a moment, as the route and the command line give them out, with the entry for the log.
-pub fn at(
+/// Builds the lines for a trigger, and the response with them.
+pub fn in_session(
     database: &Connection,
     config: &Config,
-    happening: &Happening,
+    query: &InSessionQuery,
     trigger: &Trigger,
     offered: &Shown,
-) -> Result<(Snippet, Value), StoreError> {
+) -> Result<(Snippet, InSessionResponse), StoreError> {
     let settings = &config.context;
     let budget = match trigger {
         Trigger::Prompt { .. } => settings.per_prompt_budget,
@@ -169,22 +132,25 @@ pub fn at(
         Trigger::Failure { .. } => settings.on_failure_budget,
     };
     let budget = usize::try_from(budget).unwrap_or(usize::MAX);
-    let project = Project::of(happening.project_path.as_ref(), &config.capture);
+    let project = Project::of(query.project_path.as_ref(), &config.capture);
     let name = projects::name_of(database, &project)?;
-    let request = InSessionQuery {
+    let request = in_session::InSessionQuery {
         project: &name,
         project_path: &project.path.to_string_lossy(),
-        session: &SessionId(happening.session_id.clone()),
+        session: &SessionId(query.session_id.clone()),
         settings: &config.search,
         now: clock::now(),
         budget,
     };
-    let snippet = in_session::build(database, &request, trigger, offered)?;
-    let mut answer = json!({"context": snippet.text, "tokens": snippet.tokens});
-    answer["shown"] = json!(snippet.shown);
-    answer["log"] = snippet.log_data(trigger, budget);
-    explain(&mut answer, &snippet.lines, happening.explain);
-    Ok((snippet, answer))
+    let built = in_session::build(database, &request, trigger, offered)?;
+    let response = InSessionResponse {
+        context: built.text.clone(),
+        tokens: built.tokens,
+        shown: built.shown.clone(),
+        log: Some(built.log_data(trigger, budget)),
+        lines: query.explain.then(|| explained(&built.lines)),
+    };
+    Ok((built, response))
 }
 
 /// Memories that sessions were offered a moment ago. Two sets of hooks ask at once, and one of them gets the lines; a hook logs
@@ -208,8 +174,8 @@ impl Offers {
         all
     }
 
-    /// Notes an offer.
-    pub fn note(&mut self, session: String, snippet: &Snippet, trigger: &Trigger) {
+    /// Adds an offer.
+    pub fn add(&mut self, session: String, snippet: &Snippet, trigger: &Trigger) {
         if snippet.text.is_empty() || session.is_empty() {
             return;
         }
