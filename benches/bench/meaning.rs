@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use claude_mem::paths::Home;
-use claude_mem::search::meaning::{self, Bert, Published, Vector};
+use claude_mem::search::embedding::{self, Bert, Published, Vector};
 use claude_mem::store;
 use claude_mem::store::search::Range;
 use claude_mem::store::vectors;
@@ -18,7 +18,7 @@ const QUESTION: &str = "parser deadlock index connection socket";
 /// The model and its file, from the directory that `CLAUDE_MEM_EVAL_MODELS` names.
 pub fn model() -> Option<(&'static Published, PathBuf)> {
     let models = PathBuf::from(std::env::var_os("CLAUDE_MEM_EVAL_MODELS")?);
-    meaning::installed(&models).map(|published| (published, published.file(&models)))
+    embedding::installed(&models).map(|published| (published, published.file(&models)))
 }
 
 /// Gives every row a vector and repeats the queries. Returns the time of one.
@@ -40,7 +40,7 @@ pub fn measure(
     table.figure(&format!("comparing {rows} vectors"), format!("{scanned:.2} ms"), "–");
     if before.is_none() {
         let mut times: Vec<f64> =
-            (0..ASKED).map(|_| timed(|| drop(meaning::of_query(QUESTION, &model).unwrap()))).collect();
+            (0..ASKED).map(|_| timed(|| drop(embedding::of_query(QUESTION, &model).unwrap()))).collect();
         table.figure("the query's embedding", format!("{:.2} ms", median(&mut times)), "–");
     }
     drop(model);
@@ -69,7 +69,7 @@ fn timed(work: impl FnOnce()) -> f64 {
 /// Random vectors: comparing them takes as long.
 pub fn give_vectors(home: &Home) {
     let mut database = store::open_for_worker(home, 0).unwrap();
-    let name = model().map_or(meaning::ALL[0].name, |(published, _)| published.name);
+    let name = model().map_or(embedding::ALL[0].name, |(published, _)| published.name);
     let mut random = 88_172_645_463_325_252_u64;
     let mut next = move || {
         random ^= random << 13;
@@ -98,7 +98,7 @@ fn scan(home: &Home, model: &Bert) -> f64 {
     let readers = store::open_readers(home).unwrap();
     let database = readers.get().unwrap();
     let number = vectors::newest_model(&database).unwrap().unwrap();
-    let asked = meaning::of_query(QUESTION, model).unwrap().unwrap();
+    let asked = embedding::of_query(QUESTION, model).unwrap().unwrap();
     let mut times: Vec<f64> = (0..11)
         .map(|_| {
             timed(|| {

@@ -218,7 +218,7 @@ pub fn fill_shaped(home: &Home, rows: usize, shape: Shape) {
         transaction.commit().unwrap();
         at += 2_000;
     }
-    while claude_mem::search::upkeep::tidy_up(&mut database).unwrap() {}
+    while claude_mem::search::indexing::index_and_merge_some(&mut database).unwrap() {}
     database.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
 }
 
@@ -263,7 +263,7 @@ fn insert_cost(table: &mut Table) {
         let home = Home::locate(Some(scratch.path().join("mem")), None).unwrap();
         fill(&home, 10_000);
         let mut database = store::open_for_worker(&home, 0).unwrap();
-        while claude_mem::search::upkeep::tidy_up(&mut database).unwrap() {}
+        while claude_mem::search::indexing::index_and_merge_some(&mut database).unwrap() {}
         if !indexed {
             database.execute_batch("DROP TRIGGER search_observation_came").unwrap();
         }
@@ -279,7 +279,7 @@ fn insert_cost(table: &mut Table) {
             let place = (10_000 + number, Shape { for_each_session: 20, projects: 8 });
             insert(&database, place, &text[..40], text, text, &text[..60]);
             if indexed {
-                claude_mem::search::upkeep::take_up_many(&database).unwrap();
+                claude_mem::search::indexing::index_batch(&database).unwrap();
             }
             database.execute_batch("COMMIT").unwrap();
             times.push(began.elapsed().as_secs_f64() * 1000.0);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use claude_mem::config::Search as Settings;
 use claude_mem::paths::Home;
-use claude_mem::search::meaning::Bert;
+use claude_mem::search::embedding::Bert;
 use claude_mem::search::{self, Filter, Hit, Request};
 use claude_mem::store;
 use claude_mem::store::search::document;
@@ -79,7 +79,7 @@ fn copy(from: &Path, home: &Home) -> Connection {
             ))
             .unwrap();
     }
-    while search::upkeep::catch_up(&mut database).unwrap() {}
+    while search::indexing::index_some(&mut database).unwrap() {}
     database
 }
 
@@ -92,7 +92,7 @@ fn ask(way: &str, database: &Connection, questions: &[Question], model: Option<&
     for question in questions {
         let answer = Regex::new(&question.answer).unwrap();
         let request = Request {
-            alike: crate::alike(&question.q, model),
+            similarity: crate::similarity(&question.q, model),
             query: question.q.clone(),
             filter: Filter { project: Some(question.project.clone()), ..Filter::default() },
             limit: 5,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use claude_mem::config::Search as Settings;
 use claude_mem::paths::Home;
-use claude_mem::search::meaning::Bert;
+use claude_mem::search::embedding::Bert;
 use claude_mem::search::{self, Filter, Request};
 use claude_mem::store;
 use jiff::civil::DateTime;
@@ -40,7 +40,7 @@ pub fn run(model: Option<&Bert>, settings: &Settings) {
         questions.extend(load(&database, &format!("conversation {number}"), conversation));
     }
     database.execute_batch("COMMIT").unwrap();
-    while search::upkeep::catch_up(&mut database).unwrap() {}
+    while search::indexing::index_some(&mut database).unwrap() {}
     println!("## LoCoMo, {} questions\n", questions.len());
     println!("| | R@10 | any in 5 | by category 1 / 2 / 3 / 4 |\n| --- | --- | --- | --- |");
     measure("by words", &database, &questions, None, settings);
@@ -115,7 +115,7 @@ fn measure(
     let mut categories: BTreeMap<i64, (f64, f64)> = BTreeMap::new();
     for question in questions {
         let request = Request {
-            alike: crate::alike(&question.q, model),
+            similarity: crate::similarity(&question.q, model),
             query: question.q.clone(),
             filter: Filter { project: Some(question.project.clone()), ..Filter::default() },
             limit: 10,

@@ -22,8 +22,8 @@ use std::process::ExitCode;
 
 use claude_mem::config::{Config, Environment, Search as Settings};
 use claude_mem::paths::Home;
-use claude_mem::search::meaning::{self, Bert};
-use claude_mem::search::{self, Alike, Filter, Request};
+use claude_mem::search::embedding::{self, Bert};
+use claude_mem::search::{self, Filter, Request, Similarity};
 use claude_mem::store::search::Range;
 use claude_mem::store::{self, vectors};
 use rusqlite::{Connection, params};
@@ -207,7 +207,7 @@ fn load(home: &Home, set: &Set) -> Connection {
             .unwrap();
     }
     transaction.commit().unwrap();
-    while search::upkeep::catch_up(&mut database).unwrap() {}
+    while search::indexing::index_some(&mut database).unwrap() {}
     database
 }
 
@@ -215,20 +215,20 @@ fn load(home: &Home, set: &Set) -> Connection {
 pub fn model() -> Result<Bert, String> {
     let models = std::env::var_os("CLAUDE_MEM_EVAL_MODELS")
         .ok_or("CLAUDE_MEM_EVAL_MODELS names no directory of models")?;
-    let loaded = meaning::load(Path::new(&models)).ok_or("no model is installed there")?;
+    let loaded = embedding::load(Path::new(&models)).ok_or("no model is installed there")?;
     loaded.map_err(|error| error.to_string())
 }
 
 /// The meaning of a question, where there is a model.
-pub fn alike(question: &str, model: Option<&Bert>) -> Alike {
-    let meaning = model.and_then(|model| meaning::of_query(question, model).unwrap());
-    meaning.map_or(Alike::Unknown, Alike::To)
+pub fn similarity(question: &str, model: Option<&Bert>) -> Similarity {
+    let meaning = model.and_then(|model| embedding::of_query(question, model).unwrap());
+    meaning.map_or(Similarity::Unknown, Similarity::To)
 }
 
 /// Gives every row a vector.
 pub fn embed(database: &mut Connection, model: &Bert) {
     let began = std::time::Instant::now();
-    while search::upkeep::embed_some(database, model).unwrap() {}
+    while search::indexing::embed_some(database, model).unwrap() {}
     println!("embedded in {:.1} s\n", began.elapsed().as_secs_f64());
 }
 
@@ -241,7 +241,7 @@ fn rank_of(
     now: i64,
 ) -> Option<usize> {
     let request = Request {
-        alike: alike(&question.q, model),
+        similarity: similarity(&question.q, model),
         query: question.q.clone(),
         filter: Filter { project: question.project.clone(), ..Filter::default() },
         limit: 10,
@@ -303,7 +303,7 @@ fn compare_outlines(database: &Connection, set: &Set, model: &Bert) {
     .unwrap();
     let mut nearer: Vec<usize> = Vec::new();
     for (_, question) in &set.questions {
-        let Some(asked) = meaning::of_query(&question.q, model).unwrap() else { continue };
+        let Some(asked) = embedding::of_query(&question.q, model).unwrap() else { continue };
         let beside = asked.vector.beside_outlines();
         let mut rows: Vec<(f32, i32)> = all
             .iter()

@@ -12,7 +12,7 @@ use super::lines;
 use crate::config::Environment;
 use crate::llm::download::download;
 use crate::paths::{Home, create_private_dir};
-use crate::search::meaning::{self, Published, package};
+use crate::search::embedding::{self, Published, package};
 use crate::store::{self, StoreError, vectors};
 
 /// Manage the embedding model for search by meaning
@@ -60,7 +60,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
 }
 
 fn named(word: &str) -> Result<&'static Published, String> {
-    let known: Vec<&str> = meaning::ALL.iter().map(|model| model.word).collect();
+    let known: Vec<&str> = embedding::ALL.iter().map(|model| model.word).collect();
     Published::named(word).ok_or_else(|| format!("there are {}", known.join(" and ")))
 }
 
@@ -72,8 +72,8 @@ fn install(
 ) -> anyhow::Result<ExitCode> {
     home.prepare()?;
     create_private_dir(&home.models())?;
-    let before = meaning::installed(&home.models());
-    let wanted = name.or(before).unwrap_or(&meaning::ALL[0]);
+    let before = embedding::installed(&home.models());
+    let wanted = name.or(before).unwrap_or(&embedding::ALL[0]);
     if file.is_none() && before == Some(wanted) && package::is_intact(&home.models()) == Some(true) {
         outln!("The model {} is already installed.", wanted.word);
         return Ok(ExitCode::SUCCESS);
@@ -139,14 +139,14 @@ fn fetch_from(source: &str, part: &Path, environment: &Environment) -> anyhow::R
 }
 
 fn status(home: &Home, json: bool) -> anyhow::Result<ExitCode> {
-    let (model, intact) = (meaning::installed(&home.models()), package::is_intact(&home.models()));
+    let (model, intact) = (embedding::installed(&home.models()), package::is_intact(&home.models()));
     let (read, all) = match store::open_to_read(home, BUSY_TIMEOUT_MS) {
         Ok(database) => vectors::coverage(&database)?,
         Err(StoreError::Missing) => (0, 0),
         Err(error) => return Err(error.into()),
     };
     if json {
-        let file = model.unwrap_or(&meaning::ALL[0]).file(&home.models());
+        let file = model.unwrap_or(&embedding::ALL[0]).file(&home.models());
         let name = model.map(|model| model.word);
         outln!(
             "{:#}",
@@ -174,7 +174,7 @@ fn status(home: &Home, json: bool) -> anyhow::Result<ExitCode> {
 
 fn remove(home: &Home) -> anyhow::Result<ExitCode> {
     let mut was_there = false;
-    while let Some(model) = meaning::installed(&home.models()) {
+    while let Some(model) = embedding::installed(&home.models()) {
         std::fs::remove_file(model.file(&home.models())).context("cannot delete the model")?;
         was_there = true;
     }

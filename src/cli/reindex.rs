@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::progress::Progress;
 use crate::paths::Home;
-use crate::search::upkeep;
+use crate::search::indexing;
 use crate::store;
 
 /// Rebuild the search index
@@ -24,7 +24,7 @@ pub fn run(home: &Home) -> anyhow::Result<ExitCode> {
     let began = Instant::now();
     let progress = Progress::new("indexing");
     let mut steps = 0_u64;
-    upkeep::rebuild(&mut database, || {
+    indexing::rebuild(&mut database, || {
         steps += 1;
         progress.set(steps * 100, 0);
     })?;

@@ -24,7 +24,7 @@ use crate::curate;
 use crate::paths::Home;
 use crate::project::Project;
 use crate::repository::Repositories;
-use crate::search::{self, Alike, Request, meaning, response};
+use crate::search::{self, Request, Similarity, embedding, response};
 use crate::store::context::Shown;
 use crate::store::search::{self as index, Kind};
 use crate::store::{self, StoreError, projects};
@@ -111,10 +111,10 @@ impl MemoryClient {
             let now = clock::now();
             let mut request = Request::from_query(&query, now)?;
             if may_embed
-                && let Some(Ok(model)) = meaning::load(&models)
-                && let Ok(Some(embedding)) = meaning::of_query(&request.query, &model)
+                && let Some(Ok(model)) = embedding::load(&models)
+                && let Ok(Some(query)) = embedding::of_query(&request.query, &model)
             {
-                request.alike = Alike::To(embedding);
+                request.similarity = Similarity::To(query);
             }
             Ok(response::found(&search::search(database, &request, &config.search)?, request.offset, now))
         })

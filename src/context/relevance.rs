@@ -12,8 +12,8 @@ use rusqlite::Connection;
 use super::RelevanceQuery;
 use crate::config::Search as Settings;
 use crate::model::Millis;
-use crate::search::meaning::Vector;
-use crate::search::{self, Filter, Likenesses};
+use crate::search::embedding::Vector;
+use crate::search::{self, Filter, SimilarityScores};
 use crate::store::StoreError;
 use crate::store::context as table;
 use crate::store::search::{self as index, Kind, Range};
@@ -45,7 +45,7 @@ struct Known {
     /// Number of observations that have a word.
     counts: HashMap<String, u32>,
     /// Likeness of observations to a session's topic.
-    alike: HashMap<String, Likenesses>,
+    alike: HashMap<String, SimilarityScores>,
 }
 
 impl<'a> SearchRelevance<'a> {
@@ -68,7 +68,7 @@ impl<'a> SearchRelevance<'a> {
         }
         let request = search::Request {
             query: words.join(" "),
-            alike: search::Alike::Known(self.alike(question)?),
+            similarity: search::Similarity::Known(self.alike(question)?),
             // Not by kind: a filter makes search read everything.
             filter: Filter { project: Some(self.project.to_owned()), ..Filter::default() },
             near_files: question.files.clone(),
@@ -92,8 +92,8 @@ impl<'a> SearchRelevance<'a> {
     }
 
     /// Likeness of the newest observations to the topic of the continued session; nothing without a model.
-    fn alike(&self, question: &RelevanceQuery) -> Result<Likenesses, StoreError> {
-        let Some(session) = &question.continues else { return Ok(Likenesses::default()) };
+    fn alike(&self, question: &RelevanceQuery) -> Result<SimilarityScores, StoreError> {
+        let Some(session) = &question.continues else { return Ok(SimilarityScores::default()) };
         if let Some(alike) = self.known.borrow().alike.get(session) {
             return Ok(alike.clone());
         }
@@ -103,7 +103,7 @@ impl<'a> SearchRelevance<'a> {
     }
 }
 
-fn compared(database: &Connection, project: &str, session: &str) -> Result<Likenesses, StoreError> {
+fn compared(database: &Connection, project: &str, session: &str) -> Result<SimilarityScores, StoreError> {
     let mut alike = Vec::new();
     if let Some(model) = vectors::newest_model(database)?
         && let Some(blob) = vectors::of_session(database, model, session)?
@@ -176,7 +176,7 @@ mod tests {
 
     /// A vector for every row: those of these titles and all summaries point one way, the others another.
     fn give_meaning(history: &mut History, titles: &[&str]) {
-        search::upkeep::take_up(&history.database).unwrap();
+        search::indexing::index_waiting(&history.database).unwrap();
         let missing = vectors::missing(&history.database, "by hand", 100).unwrap();
         let vector = |kind: &Kind, id: &i64| {
             let sql = "SELECT title FROM observations WHERE id = ?1";

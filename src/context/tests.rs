@@ -70,7 +70,7 @@ impl History {
         let row = params![session, project, seen.kind, seen.title, seen.summary, files, branch, at];
         self.database.execute(sql, row).unwrap();
         let id = self.database.last_insert_rowid();
-        crate::search::upkeep::take_up(&self.database).unwrap();
+        crate::search::indexing::index_waiting(&self.database).unwrap();
         id
     }
 

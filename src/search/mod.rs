@@ -5,12 +5,12 @@
 //! and a little by age and kind. All SQL is in `store::search`; the question as seen from outside is
 //! in [`parameters`] and [`answer`], the figures behind each ingredient in docs/decisions/003-search.md.
 
-mod alike;
-mod best;
 mod candidates;
+pub mod embedding;
 mod files;
 mod filter;
-pub mod meaning;
+pub mod indexing;
+mod near_duplicates;
 mod newest;
 pub mod parameters;
 mod query;
@@ -18,12 +18,12 @@ mod rank;
 pub mod response;
 mod scope;
 mod score;
-mod similar;
+mod similarity;
 mod snippet;
 mod spelling;
 mod stem;
 mod stop_words;
-pub mod upkeep;
+mod top_k;
 mod words;
 
 #[cfg(test)]
@@ -32,10 +32,10 @@ mod tests;
 use rusqlite::Connection;
 use serde::Serialize;
 
-pub use alike::{Alike, Likenesses, compare_half};
 pub use files::likely_files;
 pub use query::Query;
 pub use scope::Half;
+pub use similarity::{Similarity, SimilarityScores, compare_half};
 pub use snippet::Snippet;
 
 use crate::config::Search as Settings;
@@ -49,7 +49,7 @@ pub struct Request {
     /// In any words.
     pub query: String,
     /// The likeness of rows in meaning, with a model.
-    pub alike: Alike,
+    pub similarity: Similarity,
     /// Conditions for a hit.
     pub filter: Filter,
     /// The project of the one who asks: its rows count a little more.
@@ -83,13 +83,13 @@ pub struct Turn {
 
 /// The meaning of a query to a model.
 #[derive(Debug, Clone)]
-pub struct Meaning {
+pub struct QueryEmbedding {
     /// The model.
     pub model: &'static str,
     /// The range of its likenesses.
-    pub scale: meaning::Scale,
+    pub scale: embedding::Scale,
     /// The direction.
-    pub vector: meaning::Vector,
+    pub vector: embedding::Vector,
 }
 
 /// Conditions for a hit. All are exact, and all must hold.
@@ -125,7 +125,7 @@ pub struct AsOf {
 impl Request {
     /// True if the meaning of the query matters.
     pub fn has_meaning(&self) -> bool {
-        alike::counts(&Query::parse(&self.query))
+        similarity::counts(&Query::parse(&self.query))
     }
 }
 
@@ -208,7 +208,7 @@ pub struct Parts {
 /// Searches. Any text is a query, and none is an error. Waiting rows are brought into the index first, if this
 /// connection may write.
 pub fn search(database: &Connection, request: &Request, settings: &Settings) -> Result<Found, StoreError> {
-    upkeep::take_up_if_possible(database);
+    indexing::index_if_writable(database);
     rank::Search::new(database, request, settings)?.run()
 }
 

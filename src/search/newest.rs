@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use super::Found;
+use super::near_duplicates::{fold_near_duplicates, fold_turns};
 use super::query::Query;
 use super::rank::{Entry, Search};
 use super::score::Matcher;
-use super::similar::{fold_similar, fold_turns};
 use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::search::{self as index, Kind, Place};
@@ -42,13 +42,13 @@ impl Search<'_> {
             let Some(document) = self.document(kind, id)? else { continue };
             entries.push(Entry { score: 1.0, ..self.entry(None, document, &matcher) });
             if entries.len().is_multiple_of(wanted) {
-                entries = fold_turns(fold_similar(entries));
+                entries = fold_turns(fold_near_duplicates(entries));
                 if entries.len() >= wanted {
                     break;
                 }
             }
         }
-        let entries = fold_turns(fold_similar(entries));
+        let entries = fold_turns(fold_near_duplicates(entries));
         let total = entries.len() + left;
         let page = entries.into_iter().skip(self.request.offset).take(self.request.limit);
         let query = Query::default();

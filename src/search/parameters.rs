@@ -1,6 +1,6 @@
 //! A search as named parameters: of a URL, a JSON body, a command line, a tool call.
 
-use super::{Alike, AsOf, Filter, Request, Turn};
+use super::{AsOf, Filter, Request, Similarity, Turn};
 use crate::api::SearchQuery;
 use crate::model::{Millis, ObservationType};
 use crate::store::search::Kind;
@@ -42,7 +42,7 @@ impl Request {
         };
         Ok(Self {
             query: text(&query.q).unwrap_or_default(),
-            alike: Alike::Unknown,
+            similarity: Similarity::Unknown,
             filter,
             near_project: text(&query.near_project),
             exclude: text(&query.exclude_session).map(|session_id| Turn {

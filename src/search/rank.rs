@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::candidates::{Candidates, candidates};
 use super::filter::files;
+use super::near_duplicates::{fold_near_duplicates, fold_turns};
 use super::query::{Clue, Query};
 use super::scope::Scope;
 use super::score::{Matcher, saturated};
-use super::similar::{fold_similar, fold_turns};
 use super::snippet::{self, Snippet};
-use super::{AsOf, Found, Hit, Likenesses, Parts, Request, alike};
+use super::{AsOf, Found, Hit, Parts, Request, SimilarityScores, similarity};
 use crate::config::Search as Settings;
 use crate::model::Millis;
 use crate::project::is_same_file;
@@ -94,16 +94,16 @@ impl<'a> Search<'a> {
         let matcher = Matcher::new(&query.clues);
         let mut entries = self.read(&found.places, &matcher)?;
         self.add_pending(&mut entries, &query, &matcher)?;
-        let likenesses = self.likenesses(&query)?;
-        self.add_alike(&mut entries, &likenesses, &matcher)?;
+        let scores = self.similarities(&query)?;
+        self.add_similar(&mut entries, &scores, &matcher)?;
         self.score_words(&mut entries, &query.clues, &found);
-        self.score_meaning(&mut entries, &likenesses)?;
+        self.score_meaning(&mut entries, &scores)?;
         self.lift(&mut entries, &query);
         // With a model nearly everything is a little alike.
         entries.retain(|entry| entry.parts.words > 0.0 || entry.score >= self.settings.floor);
         entries
             .sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| newer_first(&a.document, &b.document)));
-        let entries = fold_turns(fold_similar(entries));
+        let entries = fold_turns(fold_near_duplicates(entries));
         let total = entries.len();
         let page = entries.into_iter().skip(self.request.offset).take(self.request.limit);
         let hits = page.map(|entry| self.hit(entry, &query, &found.rarities, &matcher)).collect();
@@ -256,25 +256,25 @@ impl<'a> Search<'a> {
     }
 
     /// The likeness of the rows of the scope to the query; empty without a model.
-    fn likenesses(&self, query: &Query) -> Result<Likenesses, StoreError> {
-        if !alike::counts(query) {
-            return Ok(Likenesses::default());
+    fn similarities(&self, query: &Query) -> Result<SimilarityScores, StoreError> {
+        if !similarity::counts(query) {
+            return Ok(SimilarityScores::default());
         }
-        self.request.alike.likenesses(self.database, self.scope.as_ref())
+        self.request.similarity.scores(self.database, self.scope.as_ref())
     }
 
     /// Brings in the rows that are most alike and share no word with the query.
-    fn add_alike(
+    fn add_similar(
         &self,
         entries: &mut Vec<Entry>,
-        likenesses: &Likenesses,
+        scores: &SimilarityScores,
         matcher: &Matcher<'_>,
     ) -> Result<(), StoreError> {
         let known: HashSet<Place> = entries.iter().filter_map(|entry| entry.place).collect();
         let depth = self.settings.depth() / 2;
         let most = if self.request.filter.is_picky() { depth * BEFORE_FILTERS } else { depth };
         let mut unknown = Vec::new();
-        for place in likenesses.most_alike(most).into_iter().filter(|place| !known.contains(place)) {
+        for place in scores.most_similar(most).into_iter().filter(|place| !known.contains(place)) {
             if self.passes(place)? {
                 unknown.push(place);
             }
@@ -284,11 +284,11 @@ impl<'a> Search<'a> {
     }
 
     /// Adds the meaning of a row: both scores are absolute, and the weight belongs to the model.
-    fn score_meaning(&self, entries: &mut [Entry], likenesses: &Likenesses) -> Result<(), StoreError> {
-        let weight = likenesses.weight();
+    fn score_meaning(&self, entries: &mut [Entry], scores: &SimilarityScores) -> Result<(), StoreError> {
+        let weight = scores.weight();
         for entry in entries.iter_mut() {
             if let Some(place) = entry.place {
-                entry.parts.meaning = likenesses.of(self.database, place)?.map_or(0.0, f64::from);
+                entry.parts.meaning = scores.of(self.database, place)?.map_or(0.0, f64::from);
             }
             let words = entry.parts.words + entry.parts.session;
             entry.score =

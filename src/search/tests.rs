@@ -11,9 +11,9 @@ use crate::store::index::{Differences, begin_rebuild, differences};
 use crate::store::search as index;
 use crate::store::search::Place;
 
+mod embedding;
 mod files;
 mod many;
-mod meaning;
 mod turns;
 
 /// A database with one session, and what is put into it.
@@ -51,8 +51,8 @@ impl Memory {
         self.database.last_insert_rowid()
     }
 
-    fn catch_up(&mut self) {
-        while upkeep::catch_up(&mut self.database).unwrap() {}
+    fn index_some(&mut self) {
+        while indexing::index_some(&mut self.database).unwrap() {}
     }
 
     fn ask(&self, request: &Request) -> Found {
@@ -105,7 +105,7 @@ fn whatever_is_in_the_tables_is_found_through_inserts_updates_and_deletes() {
     assert_eq!(memory.find("beavers"), ["S1"], "lists are read as JSON");
     assert!(memory.find("swim").is_empty());
     memory.prompt(1, "please feed the penguin");
-    memory.catch_up();
+    memory.index_some();
     memory.assert_consistent();
     memory.database.execute("DELETE FROM sessions", []).unwrap();
     for word in ["seal", "dive", "penguin"] {
@@ -121,12 +121,12 @@ fn a_prompt_is_found_before_and_after_the_worker_has_indexed_it() {
     assert_eq!(memory.find("penguins"), ["P1"]);
     assert_eq!(memory.find("\"penguin cache\""), ["P1"]);
     assert!(memory.find("\"cache penguin\"").is_empty());
-    memory.catch_up();
+    memory.index_some();
     assert_eq!(memory.find("penguins"), ["P1"]);
     memory.database.execute("UPDATE user_prompts SET prompt = 'the toucan'", []).unwrap();
     assert!(memory.find("penguins").is_empty());
     assert_eq!(memory.find("toucan"), ["P1"]);
-    memory.catch_up();
+    memory.index_some();
     memory.assert_consistent();
 }
 
@@ -176,7 +176,7 @@ fn slips_and_parts_of_words_are_found_and_told() {
     let mut memory = Memory::new();
     let id = memory.observe("Fix the deadlock", "The scheduler waits for pglistener").to_string();
     memory.observe("Other things", "about lunch");
-    memory.catch_up();
+    memory.index_some();
     for query in ["deadlok", "dealdock", "schedulr", "listener"] {
         assert_eq!(memory.find(query), std::slice::from_ref(&id), "{query}");
     }
@@ -302,7 +302,7 @@ fn summaries_and_prompts_are_found_within_their_project_and_not_in_others() {
         )
         .unwrap();
     memory.prompt(1, "where do otters sleep?");
-    memory.catch_up();
+    memory.index_some();
     let mut found = memory.find_with(&[("q", "otters"), ("project", "p")]);
     found.sort();
     assert_eq!(found, [observation.to_string(), "P1".to_owned(), "S1".to_owned()]);
@@ -322,13 +322,13 @@ fn a_rebuild_finds_everything_again_also_when_it_is_interrupted() {
         memory.observe(&format!("Walrus {number}"), "barks");
     }
     memory.prompt(1, "feed the walrus");
-    memory.catch_up();
+    memory.index_some();
     begin_rebuild(&mut memory.database).unwrap();
-    upkeep::catch_up(&mut memory.database).unwrap();
+    indexing::index_some(&mut memory.database).unwrap();
     // Changes of rows that are not back yet must not confuse it.
     memory.database.execute("UPDATE observations SET summary = 'sings' WHERE id IN (1, 240)", []).unwrap();
     memory.database.execute("DELETE FROM observations WHERE id = 250", []).unwrap();
-    memory.catch_up();
+    memory.index_some();
     memory.assert_consistent();
     assert_eq!(memory.find("sings").len(), 2);
     assert_eq!(memory.find("feed"), ["P1"], "prompts, too");
@@ -351,7 +351,7 @@ fn hostile_queries_are_answered_quickly() {
             "Some words about connections, tokens and tests",
         );
     }
-    memory.catch_up();
+    memory.index_some();
     let long = "lorem ipsum connection dolor ".repeat(100_000 / 29);
     let unbroken = "x".repeat(100_000);
     let chinese = "连接池超时".repeat(7_000);
@@ -408,7 +408,7 @@ fn nobody_is_shown_how_lists_are_stored() {
     let id = memory.observe("Greet politely", "A word was wrong");
     let sql = "UPDATE observations SET facts = '[\"walrus one\",\"walrus two\"]', functions_changed = '[\"greet\",\"part\"]'";
     memory.database.execute(sql, []).unwrap();
-    memory.catch_up();
+    memory.index_some();
     let found = memory.ask(&request(&[("q", "walrus")]));
     assert_eq!(found.hits[0].snippet.text, "walrus one; walrus two");
     let document = crate::store::search::document(&memory.database, Kind::Observation, id).unwrap().unwrap();

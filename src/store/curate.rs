@@ -213,7 +213,7 @@ mod tests {
     }
 
     fn found(database: &Connection, word: &str) -> usize {
-        crate::search::upkeep::take_up(database).unwrap();
+        crate::search::indexing::index_waiting(database).unwrap();
         let everywhere = store::search::Range::ALL;
         store::search::matching(database, word, everywhere, 10).unwrap().len()
     }

@@ -39,7 +39,7 @@ pub fn newest_waiting(database: &Connection, kind: Kind, limit: u32) -> Result<V
 }
 
 /// True if rows wait that this connection may take up.
-pub fn may_take_up(database: &Connection) -> Result<bool, StoreError> {
+pub fn may_index(database: &Connection) -> Result<bool, StoreError> {
     let only_reads: bool = database.pragma_query_value(None, "query_only", |row| row.get(0))?;
     Ok(!only_reads && database.is_autocommit() && !waiting(database, 1)?.is_empty())
 }
@@ -51,7 +51,7 @@ pub fn count_waiting(database: &Connection) -> Result<i64, StoreError> {
 
 /// Takes waiting rows up, in a transaction of the caller's. `text_of` makes the indexed text of a row and of its surroundings.
 /// Returns the number of rows.
-pub fn take_up(
+pub fn index_waiting(
     transaction: &Connection,
     limit: u32,
     text_of: impl Fn(&Document, &str) -> Text,

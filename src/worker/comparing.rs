@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::state::Shared;
 use crate::paths::Home;
-use crate::search::{self, Alike, Half, Likenesses, Meaning};
+use crate::search::{self, Half, QueryEmbedding, Similarity, SimilarityScores};
 use crate::store::{self, StoreError};
 
 /// Compares a query with all embeddings, on its own two threads and connections, while the caller
@@ -20,13 +20,13 @@ struct Question {
     shared: Arc<Shared>,
     query: String,
     project: Option<String>,
-    reply: SyncSender<Likenesses>,
+    reply: SyncSender<SimilarityScores>,
 }
 
 impl Comparing {
     /// Starts to compute the similarity of memories to a query.
-    pub fn begin(&self, shared: &Arc<Shared>, query: &str, project: Option<&str>) -> Alike {
-        let (reply, alike) = Alike::soon();
+    pub fn begin(&self, shared: &Arc<Shared>, query: &str, project: Option<&str>) -> Similarity {
+        let (reply, alike) = Similarity::soon();
         let (query, project) = (query.to_owned(), project.map(ToOwned::to_owned));
         let question = Question { shared: shared.clone(), query, project, reply };
         let mut thread = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,7 +56,7 @@ fn start_to_compare() -> Sender<Question> {
                 let _ = thread.send(half);
             }
             drop(reply_half);
-            let _ = reply.send(Likenesses::joined(halves.iter()));
+            let _ = reply.send(SimilarityScores::joined(halves.iter()));
         }
     });
     sender
@@ -64,9 +64,9 @@ fn start_to_compare() -> Sender<Question> {
 
 struct HalfQuestion {
     home: Home,
-    meaning: Meaning,
+    meaning: QueryEmbedding,
     project: Option<String>,
-    reply: SyncSender<Likenesses>,
+    reply: SyncSender<SimilarityScores>,
 }
 
 fn start_half(half: Half) -> Sender<HalfQuestion> {
@@ -76,7 +76,7 @@ fn start_half(half: Half) -> Sender<HalfQuestion> {
         for question in questions {
             let compared = compare(&mut connection, &question, half).unwrap_or_else(|error| {
                 tracing::warn!(%error, "a query was compared with only half of the embeddings: {error}");
-                Likenesses::default()
+                SimilarityScores::default()
             });
             let _ = question.reply.send(compared);
         }
@@ -88,7 +88,7 @@ fn compare(
     connection: &mut Option<Connection>,
     question: &HalfQuestion,
     half: Half,
-) -> Result<Likenesses, StoreError> {
+) -> Result<SimilarityScores, StoreError> {
     let database = match connection.take() {
         Some(database) => database,
         None => store::open_reader(&question.home)?,

@@ -48,7 +48,7 @@ pub async fn run(shared: &Shared, running: &Arc<Running>, work: Work) -> Result<
     let store = || {
         let settlement = settlement.clone();
         running.database.write(move |database| {
-            memory::settle(database, &settlement, digest, search::upkeep::take_up_many)
+            memory::settle(database, &settlement, digest, search::indexing::index_batch)
         })
     };
     match retry_transient(shared, store).await {

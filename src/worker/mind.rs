@@ -8,9 +8,9 @@ use std::time::{Duration, Instant, SystemTime};
 use super::comparing::Comparing;
 use super::memory;
 use super::state::{Running, Shared};
-use crate::search::Meaning;
-use crate::search::meaning::{self, Bert, Embedder, MeaningError, Pace};
-use crate::search::upkeep::{EMBEDDED_AT_ONCE, EmbedError, vectors_for};
+use crate::search::QueryEmbedding;
+use crate::search::embedding::{self, Bert, Embedder, EmbeddingError, Pace};
+use crate::search::indexing::{EMBEDDED_AT_ONCE, EmbedError, vectors_for};
 use crate::store::{StoreError, vectors};
 
 /// The embedding model, if there is one.
@@ -48,12 +48,12 @@ impl Mind {
 
     /// Embeds a query; `None` without a model. Takes milliseconds, plus loading the model if
     /// necessary.
-    pub fn understand(&self, query: &str) -> Option<Meaning> {
+    pub fn understand(&self, query: &str) -> Option<QueryEmbedding> {
         if query.trim().is_empty() {
             return None;
         }
         let model = self.model()?;
-        meaning::of_query(query, &*model).unwrap_or_else(|error| {
+        embedding::of_query(query, &*model).unwrap_or_else(|error| {
             self.refuse(&error);
             None
         })
@@ -69,7 +69,7 @@ impl Mind {
             if state.refused == Some(identity) {
                 return None;
             }
-            match meaning::load(&self.models)? {
+            match embedding::load(&self.models)? {
                 Ok(model) => state.loaded = Some(Arc::new(model)),
                 Err(error) => {
                     drop(state);
@@ -83,7 +83,7 @@ impl Mind {
     }
 
     /// Marks the current file as unusable, so that it is not tried again.
-    fn refuse(&self, error: &MeaningError) {
+    fn refuse(&self, error: &EmbeddingError) {
         tracing::warn!(%error, "cannot use the embedding model: searching by words alone");
         let identity = self.identity();
         let mut state = self.state();
@@ -91,14 +91,14 @@ impl Mind {
     }
 
     fn identity(&self) -> Option<(u64, SystemTime)> {
-        let file = meaning::installed(&self.models)?.file(&self.models);
+        let file = embedding::installed(&self.models)?.file(&self.models);
         let meta = std::fs::metadata(file).ok()?;
         Some((meta.len(), meta.modified().unwrap_or(SystemTime::UNIX_EPOCH)))
     }
 
     /// Compares the loaded model with the installed one, which somebody may have exchanged.
     fn is_current(&self, state: &State) -> bool {
-        let installed = meaning::installed(&self.models).map(|model| model.name);
+        let installed = embedding::installed(&self.models).map(|model| model.name);
         state.loaded.as_ref().map(|model| model.name()) == installed
     }
 
@@ -123,7 +123,7 @@ impl Mind {
 /// Starts to embed missing rows, unless that is already running or there is no model.
 pub async fn read_on(shared: &Arc<Shared>, running: &Arc<Running>) -> Result<(), StoreError> {
     let mind = &shared.mind;
-    let Some((identity, model)) = mind.identity().zip(meaning::installed(&mind.models)) else {
+    let Some((identity, model)) = mind.identity().zip(embedding::installed(&mind.models)) else {
         return Ok(());
     };
     if mind.state().reading || mind.state().refused == Some(identity) {
@@ -165,7 +165,7 @@ async fn read_all(shared: &Arc<Shared>, running: &Running) -> Result<(), StoreEr
             match vectors_for(database, &missing, &*model, Pace::InTheBackground) {
                 Ok(made) => Ok(Some((missing, made, model))),
                 Err(EmbedError::Store(error)) => Err(error),
-                Err(EmbedError::Meaning(error)) => {
+                Err(EmbedError::QueryEmbedding(error)) => {
                     mind.mind.refuse(&error);
                     Ok(None)
                 }

@@ -15,7 +15,7 @@ use crate::context::{self, Context, Explained, Hint, RelevanceQuery, RepoState, 
 use crate::model::SessionId;
 use crate::project::Project;
 use crate::repository::{Look, Patience, Repositories};
-use crate::search::upkeep;
+use crate::search::indexing;
 use crate::store::context::Shown;
 use crate::store::{StoreError, projects};
 
@@ -45,7 +45,7 @@ pub fn build(
     let repository = || look.as_ref().map(Look::repo_state).unwrap_or_default();
     let client_memory = client_memory.read(&place.root);
     // One transaction, so that hundreds of short reads take its locks once, and all see the same memory.
-    upkeep::take_up_if_possible(database);
+    indexing::index_if_writable(database);
     let snapshot = database.unchecked_transaction();
     let now = clock::now();
     let name = match projects::name_of(database, &project) {

@@ -262,7 +262,7 @@ impl Running {
     pub async fn index_what_waits(&self) {
         let waiting = self.database.read(|database| index::waiting(database, 1)).await;
         if waiting.is_ok_and(|waiting| !waiting.is_empty()) {
-            let _ = self.database.write(search::upkeep::catch_up).await;
+            let _ = self.database.write(search::indexing::index_some).await;
         }
     }
 

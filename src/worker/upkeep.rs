@@ -63,7 +63,7 @@ impl Schedule {
             running.database.write(move |database| upkeep::checkpoint(database, patience)).await?;
         }
         self.make_room(shared, running, log).await?;
-        if is_quiet && running.database.write(search::upkeep::tidy_up).await? {
+        if is_quiet && running.database.write(search::indexing::index_and_merge_some).await? {
             shared.nudge.notify_one();
         }
         mind::read_on(shared, running).await?;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-use claude_mem::search::meaning::{self, Embedder, Pace, Role, text_of};
+use claude_mem::search::embedding::{self, Embedder, Pace, Role, text_of};
 use claude_mem::store::index::progress;
 use claude_mem::store::search::{Kind, Place, Range, document};
 use claude_mem::store::vectors;
@@ -17,7 +17,7 @@ pub fn provide(scene: &Scene) {
     if !scene.seed.is_multiple_of(4) {
         return;
     }
-    if meaning::installed(&cache).is_some() {
+    if embedding::installed(&cache).is_some() {
         fs::create_dir_all(scene.sandbox.data()).unwrap();
         // A link, because the disk is small. Copies of crashes do without.
         std::os::unix::fs::symlink(cache, scene.sandbox.data().join("models")).unwrap();
@@ -29,7 +29,7 @@ pub fn provide(scene: &Scene) {
 /// Every memory has a vector or will get one, and those that are there are byte for byte what the model makes of the memory
 /// now. How many were compared. Nothing waits for the rest: the worker reads in the background, and leaves the processors to others.
 pub fn check(scene: &Scene) -> u64 {
-    let Some(model) = meaning::load(&scene.sandbox.data().join("models")) else { return 0 };
+    let Some(model) = embedding::load(&scene.sandbox.data().join("models")) else { return 0 };
     let (database, model) = (scene.sandbox.database(), model.unwrap());
     let Some(known) = vectors::model(&database, model.name()).unwrap() else { return 0 };
     let mut there = Vec::new();

@@ -2,8 +2,8 @@
 
 use super::Doctor;
 use super::finding::Finding;
-use crate::search::meaning::package;
-use crate::search::upkeep;
+use crate::search::embedding::package;
+use crate::search::indexing;
 use crate::store::index::{self, Differences};
 use crate::store::{self, StoreError, vectors};
 
@@ -45,7 +45,7 @@ pub fn search_index(doctor: &Doctor<'_>) -> Finding {
 
 fn is_repaired(doctor: &Doctor<'_>) -> bool {
     let repaired = store::open_to_change(doctor.home, BUSY_TIMEOUT_MS).and_then(|mut database| {
-        upkeep::rebuild(&mut database, || ())?;
+        indexing::rebuild(&mut database, || ())?;
         index::differences(&database)
     });
     repaired.is_ok_and(|left| left == Differences::default())

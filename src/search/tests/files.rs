@@ -21,7 +21,7 @@ fn files_of_the_notes_like_a_prompt_come_first_and_recent_ones_before_old_ones()
     note(&memory, "Retry the upload of invoices", r#"["src/upload.rs"]"#, r#"["src/disk.rs"]"#, 1);
     note(&memory, "Retry the upload of invoices again", r#"["src/old.rs"]"#, "[]", 60);
     note(&memory, "Paint the fence", r#"["src/fence.rs"]"#, "[]", 0);
-    memory.catch_up();
+    memory.index_some();
     let found = files(&memory, "the upload of invoices fails \"on retry\"");
     assert_eq!(found, ["src/upload.rs", "src/disk.rs", "src/old.rs"]);
     assert!(files(&memory, "").is_empty() && files(&memory, "teapot").is_empty());
@@ -34,7 +34,7 @@ fn a_file_that_a_prompt_names_comes_first() {
         note(&memory, "Retry the upload of invoices", r#"["src/upload.rs"]"#, "[]", days);
     }
     note(&memory, "Move the upload", r#"["src/Net.rs"]"#, "[]", 30);
-    memory.catch_up();
+    memory.index_some();
     assert_eq!(files(&memory, "retry the upload as net.rs does")[0], "src/Net.rs");
     assert_eq!(files(&memory, "retry the upload")[0], "src/upload.rs");
 }
@@ -45,6 +45,6 @@ fn files_of_other_projects_and_of_later_notes_are_not_likely() {
     note(&memory, "Retry the upload", r#"["src/later.rs"]"#, "[]", -2);
     note(&memory, "Retry the upload", r#"["src/other.rs"]"#, "[]", 1);
     memory.database.execute("UPDATE observations SET project = 'q' WHERE id = 2", []).unwrap();
-    memory.catch_up();
+    memory.index_some();
     assert!(files(&memory, "retry the upload").is_empty());
 }

@@ -11,7 +11,7 @@ fn many(rows: i64, text_of: impl Fn(i64) -> String) -> Memory {
         memory.observe_in("p", &format!("Row {number}"), &text_of(number), NOW - rows + number);
     }
     memory.database.execute_batch("COMMIT").unwrap();
-    memory.catch_up();
+    memory.index_some();
     memory
 }
 
@@ -24,7 +24,7 @@ fn rows_are_indexed_many_at_a_time_and_found_before_that() {
         memory.database.pragma_update(None, "query_only", true).unwrap();
         assert_eq!(memory.find("walrus").len(), number as usize, "also while they wait");
         memory.database.pragma_update(None, "query_only", false).unwrap();
-        upkeep::take_up_many(&memory.database).unwrap();
+        indexing::index_batch(&memory.database).unwrap();
     }
     assert_eq!(count_waiting(&memory.database).unwrap(), 0);
     assert_eq!(memory.find("walrus").len(), 16);
@@ -54,7 +54,7 @@ fn a_summary_is_among_many_observations_with_the_same_common_word() {
          VALUES ('u', 's', 'p', 'Tame the cache', 'It is tame', 1)",
         )
         .unwrap();
-    memory.catch_up();
+    memory.index_some();
     assert!(memory.find_with(&[("q", "cache"), ("limit", "100")]).contains(&"S1".to_owned()));
 }
 
@@ -66,7 +66,7 @@ fn filters_find_the_few_among_many() {
            type = 'decision' WHERE id = 7;
          UPDATE observations SET files_modified = '[\"src/other/token.rs\"]' WHERE id = 8;",
     ).unwrap();
-    memory.catch_up();
+    memory.index_some();
     let since = (NOW - 3_000 + 6).to_string();
     let until = (NOW - 3_000 + 8).to_string();
     for (name, value) in [

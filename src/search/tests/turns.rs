@@ -21,7 +21,7 @@ fn prompt_summary_and_note_of_a_turn_are_one_hit() {
     let mut memory = Memory::new();
     memory.turn(1, "tame the walrus", "Tame the walrus", "It sits now");
     memory.turn(2, "feed the walrus", "Feed it", "The walrus had herring");
-    memory.catch_up();
+    memory.index_some();
     let found = memory.ask(&request(&[("q", "walrus")]));
     assert_eq!(found.total, 2, "{:?}", found.hits);
     assert!(found.hits.iter().all(|hit| hit.kind != Kind::Prompt), "the answer stands for its turn");
@@ -43,7 +43,7 @@ fn a_row_is_found_by_its_neighbours_its_prompt_and_its_date() {
     let mut memory = Memory::new();
     memory.turn(1, "what does the walrus eat for breakfast", "Herring", "Twelve of them");
     memory.observe("Unrelated", "The fence is green");
-    memory.catch_up();
+    memory.index_some();
     assert_eq!(memory.find("walrus breakfast eat").len(), 1, "by the prompt of its turn");
     let hits = memory.find("herring twelve fence");
     assert_eq!(hits.len(), 2, "{hits:?}");
@@ -55,7 +55,7 @@ fn a_deleted_row_leaves_the_context_of_its_neighbours() {
     memory.observe("One", "first");
     let secret = memory.observe("Two", "walrus herring breakfast");
     memory.observe("Three", "third");
-    memory.catch_up();
+    memory.index_some();
     assert_eq!(memory.find("walrus herring breakfast").len(), 3);
     memory.database.execute("DELETE FROM observations WHERE id = ?1", [secret]).unwrap();
     assert!(memory.find("walrus herring breakfast").is_empty());

@@ -53,7 +53,8 @@ async fn find(shared: &Arc<Shared>, mut query: SearchQuery) -> Result<Json<Searc
     let settings = running.config.search.clone();
     running.index_what_waits().await;
     if shared.mind.is_there() && request.has_meaning() {
-        request.alike = running.comparing.begin(shared, &request.query, request.filter.project.as_deref());
+        request.similarity =
+            running.comparing.begin(shared, &request.query, request.filter.project.as_deref());
     }
     let found = running.database.read(move |database| {
         let found = search::search(database, &request, &settings)?;

@@ -8,10 +8,10 @@ use rten_tensor::NdTensor;
 use rten_tensor::prelude::*;
 
 use super::glossary::Glossary;
-use super::integers::in_bytes;
+use super::integer_graph::in_bytes;
 use super::published::Published;
 use super::wordpiece::WordPiece;
-use super::{Embedder, MeaningError, Pace, Role, Scale, Vector, package};
+use super::{Embedder, EmbeddingError, Pace, Role, Scale, Vector, package};
 
 const DIMENSION: usize = 384;
 /// The longest text that the models were made for, in tokens.
@@ -35,18 +35,18 @@ pub struct Bert {
 
 impl Bert {
     /// Loads a model from the directory of models.
-    pub fn load(published: &'static Published, models: &Path) -> Result<Self, MeaningError> {
+    pub fn load(published: &'static Published, models: &Path) -> Result<Self, EmbeddingError> {
         let path = published.file(models);
-        let bytes = std::fs::read(&path).map_err(|source| MeaningError::File { path, source })?;
+        let bytes = std::fs::read(&path).map_err(|source| EmbeddingError::File { path, source })?;
         // A file that was damaged or exchanged might keep the reader busy for ever.
         if package::sha256(&bytes) != published.model_sha256 {
-            return Err(MeaningError::Model("its SHA-256 is not that of the model".into()));
+            return Err(EmbeddingError::Model("its SHA-256 is not that of the model".into()));
         }
-        let bytes = in_bytes(&bytes).map_err(|error| MeaningError::Model(error.to_string()))?;
+        let bytes = in_bytes(&bytes).map_err(|error| EmbeddingError::Model(error.to_string()))?;
         // Prepared for the kernels once instead of with every question: 11 MB for four fifths of the time.
         let model = ModelOptions::with_all_ops().prepack_weights(true).load(bytes);
-        let model = model.map_err(|error| MeaningError::Model(error.to_string()))?;
-        let tokens = vocabulary().ok_or_else(|| MeaningError::Model("it has no vocabulary".into()))?;
+        let model = model.map_err(|error| EmbeddingError::Model(error.to_string()))?;
+        let tokens = vocabulary().ok_or_else(|| EmbeddingError::Model("it has no vocabulary".into()))?;
         Ok(Self {
             published,
             model,
@@ -119,7 +119,7 @@ impl Embedder for Bert {
         DIMENSION
     }
 
-    fn embed(&self, text: &str, role: Role, pace: Pace) -> Result<Vector, MeaningError> {
+    fn embed(&self, text: &str, role: Role, pace: Pace) -> Result<Vector, EmbeddingError> {
         let prefix = self.published.prefixes[role as usize];
         // First, so that a long text does not cut it off.
         let mut english = self.glossary.in_english(text);
@@ -127,9 +127,9 @@ impl Embedder for Bert {
             english.push_str(". ");
         }
         let ids = self.tokens.encode(&format!("{prefix}{english}{text}"), MOST_TOKENS);
-        let values = self.run(ids, pace).map_err(|error| MeaningError::Model(error.to_string()))?;
+        let values = self.run(ids, pace).map_err(|error| EmbeddingError::Model(error.to_string()))?;
         if values.len() != DIMENSION {
-            return Err(MeaningError::Model(format!(
+            return Err(EmbeddingError::Model(format!(
                 "it gives {} dimensions instead of {DIMENSION}",
                 values.len()
             )));

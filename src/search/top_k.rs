@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 /// The best `most` of what it is offered.
 #[derive(Debug)]
-pub struct Best<T, C> {
+pub struct TopK<T, C> {
     most: usize,
     /// The best so far, and others.
     kept: Vec<T>,
@@ -14,7 +14,7 @@ pub struct Best<T, C> {
     order: C,
 }
 
-impl<T: Copy, C: Fn(&T, &T) -> Ordering> Best<T, C> {
+impl<T: Copy, C: Fn(&T, &T) -> Ordering> TopK<T, C> {
     pub fn new(most: usize, order: C) -> Self {
         Self { most, kept: Vec::new(), worst: None, order }
     }
@@ -49,7 +49,7 @@ mod tests {
         let numbers: Vec<u32> =
             (0..1_000_u32).map(|number| number.wrapping_mul(2_654_435_761) % 307).collect();
         for most in [0, 1, 7, 500, 999, 1_000, 5_000] {
-            let mut best = Best::new(most, u32::cmp);
+            let mut best = TopK::new(most, u32::cmp);
             numbers.iter().for_each(|number| best.offer(*number));
             let mut sorted = numbers.clone();
             sorted.sort_unstable();

@@ -8,7 +8,7 @@ use super::words_cut;
 use crate::store::search::{Document, Kind};
 
 /// Rows of one project that say nearly the same become one, the best of them.
-pub fn fold_similar(entries: Vec<Entry>) -> Vec<Entry> {
+pub fn fold_near_duplicates(entries: Vec<Entry>) -> Vec<Entry> {
     let mut kept: Vec<Entry> = Vec::new();
     let mut by_title: HashMap<(Kind, String, String), Vec<usize>> = HashMap::new();
     for entry in entries {

@@ -1,4 +1,4 @@
-//! Puts a model that is published with weights of four bytes into weights of one byte, in the form that `integers` reads: bytes, and
+//! Puts a model that is published with weights of four bytes into weights of one byte, in the form that `integer_graph` reads: bytes, and
 //! a factor for each column of a matrix and for each row of a table. With one factor for a whole matrix e5-small lost five points of
 //! its recall; with one for each column it lost none.
 
@@ -8,13 +8,13 @@ use std::collections::HashSet;
 use rten_onnx::onnx::{DataType, GraphProto, ModelProto, TensorProto};
 use rten_onnx::protobuf::ProtobufError;
 
-use super::integers::{only_needed, operation, to_number};
+use super::integer_graph::{only_needed, operation, to_number};
 
 /// Smaller tables are left as they are.
 const LARGE_TABLE: i64 = 1_000;
 
 /// The model with its first output alone and its weights in bytes. `data` holds the tensors that the graph refers to.
-pub fn quantised(model: &[u8], data: &[u8]) -> Result<Vec<u8>, ProtobufError> {
+pub fn quantized(model: &[u8], data: &[u8]) -> Result<Vec<u8>, ProtobufError> {
     let mut model = ModelProto::parse_buf(model)?;
     if let Some(graph) = &mut model.graph {
         graph.output.truncate(1);
@@ -23,7 +23,7 @@ pub fn quantised(model: &[u8], data: &[u8]) -> Result<Vec<u8>, ProtobufError> {
         let used: HashSet<&String> = graph.node.iter().flat_map(|node| &node.input).collect();
         graph.initializer.retain(|tensor| tensor.name.as_ref().is_some_and(|name| used.contains(name)));
         graph.initializer.iter_mut().for_each(|tensor| bring_in(tensor, data));
-        quantise(graph);
+        quantize(graph);
     }
     model.write_buf()
 }
@@ -41,7 +41,7 @@ fn bring_in(tensor: &mut TensorProto, data: &[u8]) {
     tensor.data_location = None;
 }
 
-fn quantise(graph: &mut GraphProto) {
+fn quantize(graph: &mut GraphProto) {
     let inputs = |kind: &str, at: usize| -> HashSet<String> {
         let nodes = graph.node.iter().filter(|node| node.op_type.as_deref() == Some(kind));
         nodes.filter_map(|node| node.input.get(at).cloned()).collect()
@@ -113,7 +113,7 @@ mod tests {
     use rten_tensor::prelude::*;
 
     use super::*;
-    use crate::search::meaning::integers;
+    use crate::search::embedding::integer_graph;
 
     const ROWS: usize = 1_200;
 
@@ -180,10 +180,10 @@ mod tests {
         let exact =
             run(model([whole("table", &table, &data[..split]), whole("matrix", &[8, 6], &data[split..])]));
         let small =
-            quantised(&model([apart("table", &table, 0), apart("matrix", &[8, 6], split)]), &data).unwrap();
+            quantized(&model([apart("table", &table, 0), apart("matrix", &[8, 6], split)]), &data).unwrap();
         assert!(small.len() < data.len() / 2, "{} of {} bytes", small.len(), data.len());
         let largest = exact.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
-        for ours in [run(small.clone()), run(integers::in_bytes(&small).unwrap())] {
+        for ours in [run(small.clone()), run(integer_graph::in_bytes(&small).unwrap())] {
             assert_eq!(ours.len(), exact.len());
             for (ours, exact) in ours.iter().zip(&exact) {
                 assert!((ours - exact).abs() < largest / 50.0, "{ours} is not {exact}");
@@ -194,6 +194,6 @@ mod tests {
     #[test]
     fn a_tensor_that_is_not_where_it_should_be_is_left_alone() {
         let graph = model([apart("table", &[4, 8], 0), apart("matrix", &[8, 6], usize::MAX - 3)]);
-        assert!(quantised(&graph, &[0; 64]).is_ok());
+        assert!(quantized(&graph, &[0; 64]).is_ok());
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::meaning::{self, Embedder, MeaningError, Pace, Role};
+use super::embedding::{self, Embedder, EmbeddingError, Pace, Role};
 use super::rank::list;
 use super::spelling::is_worth_knowing;
 use super::words::{fold, humps, pairs, words};
@@ -22,16 +22,16 @@ const ENOUGH: u32 = 16;
 
 /// Does a little of what is to be done where nobody waits for it: the index is brought up to date, and then its parts are merged.
 /// True if there is more.
-pub fn tidy_up(database: &mut Connection) -> Result<bool, StoreError> {
-    Ok(catch_up(database)? || index::merge_some(database)?)
+pub fn index_and_merge_some(database: &mut Connection) -> Result<bool, StoreError> {
+    Ok(index_some(database)? || index::merge_some(database)?)
 }
 
 /// Brings the index a little nearer to the tables. True if there is more.
-pub fn catch_up(database: &mut Connection) -> Result<bool, StoreError> {
+pub fn index_some(database: &mut Connection) -> Result<bool, StoreError> {
     let mut more = false;
     if !index::waiting(database, 1)?.is_empty() {
         let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        more = take_up(&transaction)? == AT_ONCE as usize;
+        more = index_waiting(&transaction)? == AT_ONCE as usize;
         transaction.commit()?;
     }
     for kind in Kind::ALL {
@@ -42,16 +42,16 @@ pub fn catch_up(database: &mut Connection) -> Result<bool, StoreError> {
 
 /// Brings waiting rows into the index if there are enough of them, in the transaction that wrote the last. Until then search looks
 /// at them one by one: a row alone costs the index five times as much as one among many.
-pub fn take_up_many(transaction: &Connection) -> Result<(), StoreError> {
+pub fn index_batch(transaction: &Connection) -> Result<(), StoreError> {
     if index::waiting(transaction, ENOUGH)?.len() == ENOUGH as usize {
-        take_up(transaction)?;
+        index_waiting(transaction)?;
     }
     Ok(())
 }
 
 /// Brings waiting rows into the index. Returns how many.
-pub fn take_up(transaction: &Connection) -> Result<usize, StoreError> {
-    index::take_up(transaction, AT_ONCE, |document, surroundings| Text {
+pub fn index_waiting(transaction: &Connection) -> Result<usize, StoreError> {
+    index::index_waiting(transaction, AT_ONCE, |document, surroundings| Text {
         head: indexed(
             &[&document.title],
             &[&document.concepts, &document.files_modified, &document.files_read],
@@ -69,10 +69,10 @@ fn date_in_words(at: Millis) -> String {
 
 /// Brings waiting rows into the index unless somebody else writes, or this connection may not. Search looks at the rest by
 /// itself.
-pub fn take_up_if_possible(database: &Connection) {
-    while index::may_take_up(database).unwrap_or(false)
+pub fn index_if_writable(database: &Connection) {
+    while index::may_index(database).unwrap_or(false)
         && let Ok(transaction) = Transaction::new_unchecked(database, TransactionBehavior::Immediate)
-        && let Ok(taken) = take_up(&transaction)
+        && let Ok(taken) = index_waiting(&transaction)
         && transaction.commit().is_ok()
         && taken > 0
     {}
@@ -146,7 +146,7 @@ pub fn vectors_for(
     let mut made = Vec::new();
     for (kind, id) in &missing.rows {
         if let Some(document) = document(database, *kind, *id)? {
-            let vector = embedder.embed(&meaning::text_of(&document), Role::Memory, pace)?;
+            let vector = embedder.embed(&embedding::text_of(&document), Role::Memory, pace)?;
             made.push((*kind, *id, vector.to_blob()));
         }
     }
@@ -164,13 +164,13 @@ pub enum EmbedError {
     Store(#[from] StoreError),
     /// The model said no.
     #[error(transparent)]
-    Meaning(#[from] MeaningError),
+    QueryEmbedding(#[from] EmbeddingError),
 }
 
 /// Empties the index and fills it again, saying how far it is after every step.
 pub fn rebuild(database: &mut Connection, mut tell: impl FnMut()) -> Result<(), StoreError> {
     index::begin_rebuild(database)?;
-    while tidy_up(database)? {
+    while index_and_merge_some(database)? {
         tell();
     }
     Ok(())

@@ -3,10 +3,10 @@
 
 mod bert;
 mod glossary;
-mod integers;
+mod integer_graph;
 pub mod package;
 mod published;
-mod quantise;
+mod quantize;
 mod vector;
 mod wordpiece;
 
@@ -16,7 +16,7 @@ pub use bert::Bert;
 pub use published::{ALL, Published, installed};
 pub use vector::Vector;
 
-use super::{Meaning, words_cut};
+use super::{QueryEmbedding, words_cut};
 use crate::store::search::Document;
 
 /// The range of a model's likenesses: each model has one of its own.
@@ -53,7 +53,7 @@ pub trait Embedder: Send + Sync {
     /// The number of dimensions of a direction.
     fn dimension(&self) -> usize;
     /// The direction of a text.
-    fn embed(&self, text: &str, role: Role, pace: Pace) -> Result<Vector, MeaningError>;
+    fn embed(&self, text: &str, role: Role, pace: Pace) -> Result<Vector, EmbeddingError>;
 }
 
 /// The part of a text in a search. Some models read both parts differently.
@@ -76,7 +76,7 @@ pub enum Pace {
 
 /// A reason for having no direction.
 #[derive(Debug, thiserror::Error)]
-pub enum MeaningError {
+pub enum EmbeddingError {
     /// The model's file cannot be read.
     #[error("cannot read the model {path}: {source}")]
     File {
@@ -91,7 +91,7 @@ pub enum MeaningError {
 }
 
 /// Loads the model that is installed; nothing if there is none.
-pub fn load(models: &Path) -> Option<Result<Bert, MeaningError>> {
+pub fn load(models: &Path) -> Option<Result<Bert, EmbeddingError>> {
     installed(models).map(|published| Bert::load(published, models))
 }
 
@@ -99,13 +99,13 @@ pub fn load(models: &Path) -> Option<Result<Bert, MeaningError>> {
 const MOST_OF_A_QUESTION: usize = 400;
 
 /// The meaning of a query; nothing if the query is empty.
-pub fn of_query(query: &str, model: &dyn Embedder) -> Result<Option<Meaning>, MeaningError> {
+pub fn of_query(query: &str, model: &dyn Embedder) -> Result<Option<QueryEmbedding>, EmbeddingError> {
     let query = words_cut(query.trim(), MOST_OF_A_QUESTION);
     if query.is_empty() {
         return Ok(None);
     }
     let vector = model.embed(query, Role::Question, Pace::AtOnce)?;
-    Ok(Some(Meaning { model: model.name(), scale: model.scale(), vector }))
+    Ok(Some(QueryEmbedding { model: model.name(), scale: model.scale(), vector }))
 }
 
 /// The parts of a memory that have a meaning of their own.

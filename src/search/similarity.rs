@@ -1,4 +1,4 @@
-//! The likeness of rows to a question in meaning. Comparing all of them takes as long as the search by words, so another thread may
+//! The likeness of rows to a question in embedding. Comparing all of them takes as long as the search by words, so another thread may
 //! do it meanwhile.
 
 use std::cmp::Reverse;
@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::Connection;
 
-use super::Meaning;
-use super::best::Best;
-use super::meaning::Scale;
+use super::QueryEmbedding;
+use super::embedding::Scale;
 use super::query::Query;
 use super::scope::{Half, Scope};
+use super::top_k::TopK;
 use crate::store::StoreError;
 use crate::store::search::{Place, Range};
 use crate::store::vectors::{self, KnownModel};
@@ -24,24 +24,24 @@ const PROMISING: usize = 1_000;
 
 /// Rows with their likeness to a question.
 #[derive(Debug, Clone, Default)]
-pub struct Likenesses {
+pub struct SimilarityScores {
     /// In the order of places.
     known: Vec<(Place, f32)>,
     /// The model and the meaning to compare other rows with, if they were not compared.
-    others: Option<(KnownModel, Meaning)>,
+    others: Option<(KnownModel, QueryEmbedding)>,
     scale: Scale,
 }
 
-impl FromIterator<(Place, f32)> for Likenesses {
+impl FromIterator<(Place, f32)> for SimilarityScores {
     /// All that is to be known.
-    fn from_iter<T: IntoIterator<Item = (Place, f32)>>(likenesses: T) -> Self {
-        let mut known: Vec<(Place, f32)> = likenesses.into_iter().collect();
+    fn from_iter<T: IntoIterator<Item = (Place, f32)>>(scores: T) -> Self {
+        let mut known: Vec<(Place, f32)> = scores.into_iter().collect();
         known.sort_unstable_by_key(|(place, _)| *place);
         Self { known, others: None, scale: Scale::default() }
     }
 }
 
-impl Likenesses {
+impl SimilarityScores {
     /// Of several parts of all rows.
     pub fn joined(parts: impl Iterator<Item = Self>) -> Self {
         let (mut others, mut scale) = (None, Scale::default());
@@ -63,8 +63,8 @@ impl Likenesses {
         if let Ok(at) = self.known.binary_search_by_key(&place, |(place, _)| *place) {
             return Ok(Some(self.known[at].1));
         }
-        let Some((model, meaning)) = &self.others else { return Ok(None) };
-        Ok(vectors::at(database, *model, place)?.and_then(|blob| meaning.vector.likeness(&blob)))
+        let Some((model, embedding)) = &self.others else { return Ok(None) };
+        Ok(vectors::at(database, *model, place)?.and_then(|blob| embedding.vector.likeness(&blob)))
     }
 
     /// The share of meaning in a score; 0 if nothing was compared.
@@ -73,9 +73,9 @@ impl Likenesses {
     }
 
     /// The most alike places, the best first.
-    pub(super) fn most_alike(&self, most: usize) -> Vec<Place> {
+    pub(super) fn most_similar(&self, most: usize) -> Vec<Place> {
         let better = |a: &(Place, f32), b: &(Place, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-        let mut best = Best::new(most, better);
+        let mut best = TopK::new(most, better);
         self.known.iter().for_each(|likeness| best.offer(*likeness));
         best.in_order().into_iter().map(|(place, _)| place).collect()
     }
@@ -83,37 +83,37 @@ impl Likenesses {
 
 /// The state of knowledge about the meaning of a question.
 #[derive(Debug, Clone, Default)]
-pub enum Alike {
+pub enum Similarity {
     /// Nothing: words alone count.
     #[default]
     Unknown,
     /// Its meaning is known, and rows are to be compared with it.
-    To(Meaning),
+    To(QueryEmbedding),
     /// Rows were compared with it.
-    Known(Likenesses),
+    Known(SimilarityScores),
     /// Another thread compares, and sends the result; nothing if it fails.
-    Soon(Arc<Mutex<Receiver<Likenesses>>>),
+    Soon(Arc<Mutex<Receiver<SimilarityScores>>>),
 }
 
-impl Alike {
+impl Similarity {
     /// A sender for the one result, and the receiving side.
-    pub fn soon() -> (SyncSender<Likenesses>, Self) {
+    pub fn soon() -> (SyncSender<SimilarityScores>, Self) {
         let (tell, told) = sync_channel(1);
         (tell, Self::Soon(Arc::new(Mutex::new(told))))
     }
 
-    pub(super) fn likenesses(
+    pub(super) fn scores(
         &self,
         database: &Connection,
         scope: Option<&Scope>,
-    ) -> Result<Likenesses, StoreError> {
+    ) -> Result<SimilarityScores, StoreError> {
         match self {
-            Self::Unknown => Ok(Likenesses::default()),
-            Self::To(meaning) => match scope {
-                Some(scope) => compare_in(database, meaning, scope, &[scope.range]),
-                None => Ok(Likenesses::default()),
+            Self::Unknown => Ok(SimilarityScores::default()),
+            Self::To(embedding) => match scope {
+                Some(scope) => compare_in(database, embedding, scope, &[scope.range]),
+                None => Ok(SimilarityScores::default()),
             },
-            Self::Known(likenesses) => Ok(likenesses.clone()),
+            Self::Known(scores) => Ok(scores.clone()),
             Self::Soon(told) => {
                 let told = told.lock().unwrap_or_else(PoisonError::into_inner);
                 Ok(told.recv().unwrap_or_default())
@@ -130,40 +130,42 @@ pub fn counts(query: &Query) -> bool {
 /// Compares one half of the rows of a project, or of all, with the meaning of a question.
 pub fn compare_half(
     database: &Connection,
-    meaning: &Meaning,
+    embedding: &QueryEmbedding,
     project: Option<&str>,
     half: Half,
-) -> Result<Likenesses, StoreError> {
+) -> Result<SimilarityScores, StoreError> {
     match Scope::new(database, project, None)? {
-        Some(scope) => compare_in(database, meaning, &scope, &scope.half(half)),
-        None => Ok(Likenesses::default()),
+        Some(scope) => compare_in(database, embedding, &scope, &scope.half(half)),
+        None => Ok(SimilarityScores::default()),
     }
 }
 
 fn compare_in(
     database: &Connection,
-    meaning: &Meaning,
+    embedding: &QueryEmbedding,
     scope: &Scope,
     ranges: &[Range],
-) -> Result<Likenesses, StoreError> {
-    let compared = match vectors::model(database, meaning.model)? {
-        None => Likenesses::default(),
-        Some(model) if scope.rows > EXACT => compare_promising(database, model, meaning, ranges, PROMISING)?,
-        Some(model) => compare_all(database, model, meaning, ranges)?,
+) -> Result<SimilarityScores, StoreError> {
+    let compared = match vectors::model(database, embedding.model)? {
+        None => SimilarityScores::default(),
+        Some(model) if scope.rows > EXACT => {
+            compare_promising(database, model, embedding, ranges, PROMISING)?
+        }
+        Some(model) => compare_all(database, model, embedding, ranges)?,
     };
-    Ok(Likenesses { scale: meaning.scale, ..compared })
+    Ok(SimilarityScores { scale: embedding.scale, ..compared })
 }
 
 fn compare_all(
     database: &Connection,
     model: KnownModel,
-    meaning: &Meaning,
+    embedding: &QueryEmbedding,
     ranges: &[Range],
-) -> Result<Likenesses, StoreError> {
+) -> Result<SimilarityScores, StoreError> {
     let mut known = Vec::new();
     for range in ranges {
         vectors::for_each(database, model, *range, |place, blob| {
-            known.extend(meaning.vector.likeness(blob).map(|likeness| (place, likeness)));
+            known.extend(embedding.vector.likeness(blob).map(|likeness| (place, likeness)));
         })?;
     }
     Ok(known.into_iter().collect())
@@ -173,12 +175,12 @@ fn compare_all(
 fn compare_promising(
     database: &Connection,
     model: KnownModel,
-    meaning: &Meaning,
+    embedding: &QueryEmbedding,
     ranges: &[Range],
     most: usize,
-) -> Result<Likenesses, StoreError> {
-    let beside = meaning.vector.beside_outlines();
-    let mut nearest = Best::new(most, Ord::cmp);
+) -> Result<SimilarityScores, StoreError> {
+    let beside = embedding.vector.beside_outlines();
+    let mut nearest = TopK::new(most, Ord::cmp);
     for range in ranges {
         vectors::for_each_outline(database, model, *range, |place, outline| {
             nearest.offer((Reverse(beside.nearness(outline)), place));
@@ -189,17 +191,17 @@ fn compare_promising(
     // In the order in which they lie in the file.
     places.sort_unstable();
     vectors::for_those(database, model, &places, |place, blob| {
-        known.extend(meaning.vector.likeness(blob).map(|likeness| (place, likeness)));
+        known.extend(embedding.vector.likeness(blob).map(|likeness| (place, likeness)));
     })?;
-    Ok(Likenesses { others: Some((model, meaning.clone())), ..known.into_iter().collect() })
+    Ok(SimilarityScores { others: Some((model, embedding.clone())), ..known.into_iter().collect() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::paths::Home;
-    use crate::search::meaning::Vector;
-    use crate::search::upkeep::catch_up;
+    use crate::search::embedding::Vector;
+    use crate::search::indexing::index_some;
     use crate::store::search::Kind;
 
     /// Numbers that look like chance and are the same every time.
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_alike_of_the_promising_are_the_most_alike_of_all() {
+    fn the_most_similar_of_the_promising_are_the_most_similar_of_all() {
         const ROWS: i64 = 600;
         let scratch = tempfile::tempdir().unwrap();
         let mut database = crate::store::open_for_worker(&Home::at(scratch.path()), 0).unwrap();
@@ -228,7 +230,7 @@ mod tests {
                  SELECT id, hex(randomblob(16)), 's', 'p', 'change', 'row ' || id, '', id FROM rows;"
             ))
             .unwrap();
-        while catch_up(&mut database).unwrap() {}
+        while index_some(&mut database).unwrap() {}
         let missing = vectors::missing(&database, "by hand", ROWS as u32).unwrap();
         // Every fortieth is near, each less than the one before.
         let vector = |id: i64| {
@@ -240,16 +242,17 @@ mod tests {
         let made: Vec<_> = missing.rows.iter().map(|(_, id)| vector(*id)).collect();
         vectors::store(&mut database, "by hand", 64, &missing, &made).unwrap();
 
-        let meaning = Meaning { model: "by hand", scale: Scale::default(), vector: Vector::new(&asked) };
+        let embedding =
+            QueryEmbedding { model: "by hand", scale: Scale::default(), vector: Vector::new(&asked) };
         let model = vectors::model(&database, "by hand").unwrap().unwrap();
         let scope = Scope::new(&database, None, None).unwrap().unwrap();
-        let all = compare_all(&database, model, &meaning, &[scope.range]).unwrap();
+        let all = compare_all(&database, model, &embedding, &[scope.range]).unwrap();
         let halves = [Half::Older, Half::Newer]
-            .map(|half| compare_promising(&database, model, &meaning, &scope.half(half), 30).unwrap());
-        let promising = Likenesses::joined(halves.into_iter());
+            .map(|half| compare_promising(&database, model, &embedding, &scope.half(half), 30).unwrap());
+        let promising = SimilarityScores::joined(halves.into_iter());
         assert_eq!(all.known.len(), ROWS as usize);
         assert_eq!(promising.known.len(), 60);
-        assert_eq!(promising.most_alike(10), all.most_alike(10));
+        assert_eq!(promising.most_similar(10), all.most_similar(10));
         for (place, likeness) in &all.known {
             assert_eq!(
                 promising.likeness(&database, *place).unwrap(),

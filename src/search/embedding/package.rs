@@ -9,7 +9,7 @@ use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use ring::digest::{Context, SHA256};
 
 use super::published::{ALL, Form, Published, installed};
-use super::quantise::quantised;
+use super::quantize::quantized;
 
 /// Nothing larger is unpacked.
 const MOST_BYTES: usize = 160 << 20;
@@ -93,7 +93,7 @@ fn unpack(archive: Vec<u8>, form: &Form) -> Option<Vec<u8>> {
             // Ten bytes of gzip's head without any options.
             let tape = decompress_to_vec_with_limit(packed.get(10..)?, MOST_BYTES).ok()?;
             drop(packed);
-            quantised(taped(&tape, ".onnx")?, taped(&tape, ".onnx.data")?).ok()
+            quantized(taped(&tape, ".onnx")?, taped(&tape, ".onnx.data")?).ok()
         }
     }
 }
