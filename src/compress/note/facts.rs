@@ -7,7 +7,7 @@ use regex::Regex;
 use super::Material;
 use super::prose::Section;
 use crate::compress::turn::Turn;
-use crate::text::{pattern, push_new, shorten};
+use crate::text::{pattern, push_new};
 use crate::tools::{Action, Outcome, Purpose};
 
 /// Maximum number of facts of a note.
@@ -19,15 +19,16 @@ const FACT_COLUMNS: usize = 300;
 /// The facts of a turn, decisions first.
 pub(super) fn facts(turn: &Turn, material: &Material) -> Vec<String> {
     let mut facts = Vec::new();
-    let mut push = |fact: &str| push_new(&mut facts, &shorten(fact, FACT_COLUMNS), MOST_FACTS);
+    let mut push = |fact: &str| push_new(&mut facts, &super::clause(fact, FACT_COLUMNS), MOST_FACTS);
     decisions(turn).iter().for_each(|fact| push(fact));
-    for unit in material.body().filter(|unit| unit.section != Section::Proposal && is_decision(&unit.text)) {
-        push(&unit.text);
+    let stated = material.body().filter(|statement| statement.section != Section::Proposal);
+    for statement in stated.filter(|statement| is_decision(&statement.text)) {
+        push(&statement.text);
     }
     commits(turn).iter().for_each(|fact| push(fact));
     result(turn).iter().for_each(|fact| push(fact));
-    let rows = material.units.iter().filter(|unit| unit.is_row && unit.section != Section::Aside);
-    rows.take(MOST_ROWS).for_each(|unit| push(&unit.text));
+    let rows = material.statements.iter().filter(|row| row.is_row && row.section != Section::Aside);
+    rows.take(MOST_ROWS).for_each(|row| push(&row.text));
     facts
 }
 
@@ -66,7 +67,7 @@ fn is_decision(text: &str) -> bool {
         )
     });
     DECISION.as_ref().is_some_and(|decision| decision.is_match(text))
-        && text.split_whitespace().count() >= 5
+        && (5..=60).contains(&text.split_whitespace().count())
         && !text.ends_with(':')
 }
 

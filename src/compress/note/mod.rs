@@ -4,31 +4,27 @@
 //! Extractive only: every sentence comes from the request, the closing message, a commit, a decision or a report. A pure
 //! function of the turn: no I/O, no clock, no randomness.
 
-mod clarity;
-mod evidence;
 mod facts;
+mod filler;
 mod prose;
 mod request;
 mod title;
 
-use std::cmp::Reverse;
-
 pub use facts::decisions;
-use request::{Plan, plan};
+use request::{Asked, Plan, plan};
 pub use request::{is_trivial, topic};
 
 use crate::compress::turn::Turn;
 use crate::model::{ObservationDraft, ObservationType, SummaryDraft};
 use crate::text::{capitalised, shorten};
 use crate::tools::{Action, Purpose, ToolEvent};
-use evidence::Evidence;
-use prose::{Section, Unit};
+use prose::{Section, Statement};
 
 /// The version of these rules, stored with every note.
-pub const VERSION: &str = "local-2";
+pub const VERSION: &str = "local-3";
 
-/// Summary length at which no further sentence is added, in bytes. A reason may exceed it.
-const SUMMARY_BYTES: usize = 420;
+/// Summary length at which no further statement is added, in bytes. A reason may exceed it.
+const SUMMARY_BYTES: usize = 480;
 /// Maximum length of a summary, and of a statement in it, in bytes. Both are cut at the end of a clause.
 const SUMMARY_COLUMNS: usize = 1_000;
 const STATEMENT_COLUMNS: usize = 560;
@@ -40,6 +36,8 @@ const MOST_FILES: usize = 30;
 const FINDING_CHARS: usize = 240;
 /// The same minimum if the text gives a reason.
 const REASONED_CHARS: usize = 60;
+/// Length below which the statements of one source are not enough, in bytes.
+const LITTLE_BYTES: usize = 80;
 
 /// The note of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,9 +71,8 @@ pub fn note(turn: &Turn) -> Option<Note> {
     {
         return None;
     }
-    let evidence = Evidence::of(turn, &material);
-    let title = title::title(turn, &material, &evidence)?;
-    let summary = summary(turn, &material, &evidence, &title);
+    let title = title::title(turn, &material)?;
+    let summary = summary(turn, &material, &title);
     let has_words =
         summary.is_some() || !decisions.is_empty() || !commits.is_empty() || !files_modified.is_empty();
     if !has_words {
@@ -137,11 +134,14 @@ fn outcome(observation: &ObservationDraft) -> String {
 }
 
 /// The statements of a turn, from the first source that has any: closing message, reports, commit bodies.
-pub(super) struct Material {
+struct Material {
     /// Statements in order, filler removed.
-    units: Vec<Unit>,
+    statements: Vec<Statement>,
     /// The plan that the turn carries out, if there is one.
     plan: Option<Plan>,
+    /// Sections that can stand in title and summary. Proposals count only where nothing was changed, and asides only where
+    /// there is nothing else.
+    sections: &'static [Section],
 }
 
 impl Material {
@@ -150,52 +150,57 @@ impl Material {
         let root = turn.project_path.as_deref().map(|path| format!("{path}/"));
         let local =
             |text: &str| root.as_deref().map_or_else(|| text.to_owned(), |root| text.replace(root, ""));
-        let mut units = turn.closing().map(|closing| prose::units(&local(closing))).unwrap_or_default();
-        let says_little = |units: &[Unit]| units.iter().map(|unit| unit.text.len()).sum::<usize>() < 80;
+        let says_little = |statements: &[Statement]| {
+            statements.iter().map(|statement| statement.text.len()).sum::<usize>() < LITTLE_BYTES
+        };
+        let mut statements: Vec<Statement> = Vec::new();
         // Earlier closings of the same turn are mostly progress reports; they count only if the last one has no statement.
-        for closing in turn.closings.iter().rev().skip(1) {
-            if says_little(&units) {
-                units.extend(prose::units(&local(closing)));
+        let closings =
+            turn.closing().into_iter().chain(turn.closings.iter().rev().skip(1).map(String::as_str));
+        let reports = turn.reports();
+        let reports = reports.iter().map(|(_, text)| text.as_str());
+        let bodies = turn.commits().into_iter().map(|commit| commit.body.as_str());
+        for text in closings.chain(reports).chain(bodies) {
+            if says_little(&statements) {
+                let new = prose::statements(&local(text)).into_iter();
+                let is_new = |new: &Statement| {
+                    !statements.iter().any(|known| known.text.eq_ignore_ascii_case(&new.text))
+                };
+                let new: Vec<Statement> = new.filter(is_new).collect();
+                statements.extend(new);
             }
         }
-        if says_little(&units) {
-            units.extend(turn.reports().iter().flat_map(|(_, text)| prose::units(text)));
-        }
-        if says_little(&units) {
-            let bodies = turn.commits().into_iter().flat_map(|commit| prose::units(&commit.body));
-            units.extend(bodies);
-        }
-        let mut seen = Vec::new();
-        units.retain(|unit| {
-            let key = unit.text.to_lowercase();
-            let is_new = !seen.contains(&key);
-            seen.push(key);
-            is_new
-        });
         let approved = turn.events.iter().rev().find_map(|event| match &event.action {
             Action::Plan(text) => plan(text),
             _ => None,
         });
         let plan = turn.request().and_then(plan).or(approved);
-        Self { units, plan }
+        let has = |sections: &[Section]| {
+            statements.iter().any(|statement| !statement.is_row && sections.contains(&statement.section))
+        };
+        let sections: &[Section] = if turn.has_changed() && has(&[Section::Body, Section::Reason]) {
+            &[Section::Body, Section::Reason]
+        } else if has(&[Section::Body, Section::Reason, Section::Proposal]) {
+            &[Section::Body, Section::Reason, Section::Proposal]
+        } else {
+            &[Section::Aside]
+        };
+        Self { statements, plan, sections }
     }
 
     /// Statements that can stand in a summary.
-    fn body(&self) -> impl Iterator<Item = &Unit> {
-        let is_body = |unit: &&Unit| !matches!(unit.section, Section::Open | Section::Aside) && !unit.is_row;
-        self.units.iter().filter(is_body)
+    fn body(&self) -> impl Iterator<Item = &Statement> {
+        self.statements
+            .iter()
+            .filter(|statement| !statement.is_row && self.sections.contains(&statement.section))
     }
 
     fn finds_something(&self) -> bool {
-        let chars: usize = self
-            .units
-            .iter()
-            .filter(|unit| unit.section != Section::Aside)
-            .map(|unit| unit.text.chars().count())
-            .sum();
-        let reasons = self.units.iter().any(Unit::gives_reason);
-        let has_table = self.units.iter().filter(|unit| unit.is_row).count() >= 2;
-        chars >= FINDING_CHARS || (reasons && chars >= REASONED_CHARS) || has_table
+        let relevant = || self.statements.iter().filter(|statement| statement.section != Section::Aside);
+        let chars: usize = relevant().map(|statement| statement.text.chars().count()).sum();
+        let has_table = relevant().filter(|statement| statement.is_row).count() >= 2;
+        let has_reason = relevant().any(Statement::gives_reason);
+        chars >= FINDING_CHARS || (has_reason && chars >= REASONED_CHARS) || has_table
     }
 }
 
@@ -210,54 +215,44 @@ fn is_lasting(event: &ToolEvent) -> bool {
     })
 }
 
-/// Two or three statements: the result and its reason. The reason is kept whole.
-fn summary(turn: &Turn, material: &Material, evidence: &Evidence, title: &str) -> Option<String> {
-    let body: Vec<&Unit> = material.body().collect();
-    let stands = |at: &usize| !is_near(&body[*at].text, title) && !is_fragment(body[*at]);
-    // The result comes first: otherwise a solved problem reads as an open one.
-    let is_result = |at: &usize| stands(at) && (!turn.has_changed() || body[*at].section == Section::Body);
-    let first = (0..body.len())
-        .find(|at| is_result(at) && evidence.concerns(&body[*at].shown(None)))
-        .or_else(|| (0..body.len()).find(is_result))
-        .or_else(|| (0..body.len()).find(stands));
-    let mut chosen: Vec<usize> = first.into_iter().collect();
-    let gives_reason = |chosen: &[usize]| chosen.iter().any(|at| body[*at].gives_reason());
-    if !gives_reason(&chosen) {
-        let is_reason =
-            |at: &usize| body[*at].gives_reason() && body[*at].text.len() <= STATEMENT_COLUMNS && stands(at);
-        let rank = |at: &usize| (Reverse(body[*at].section == Section::Reason), *at);
-        chosen.extend((0..body.len()).filter(is_reason).min_by_key(rank));
-    }
-    for at in (0..body.len()).filter(stands) {
-        let length: usize = chosen.iter().map(|at| body[*at].text.len() + 1).sum();
-        if chosen.len() >= 3 || length + body[at].text.len() > SUMMARY_BYTES {
+/// The beginning of the answer, and its first reason if that comes later. In the order and the words of the answer: a
+/// statement that is moved or cut may no longer be true.
+fn summary(turn: &Turn, material: &Material, title: &str) -> Option<String> {
+    let stands = |statement: &&Statement| {
+        statement.text.split_whitespace().count() >= 4
+            && !statement.text.ends_with(['?', ':'])
+            && !is_near(&statement.text, title)
+    };
+    let mut chosen: Vec<&Statement> = Vec::new();
+    let mut length = 0;
+    for statement in material.body().filter(stands) {
+        let is_full = chosen.len() >= 4 || length + statement.text.len() > SUMMARY_BYTES;
+        let is_first_reason = statement.gives_reason() && !chosen.iter().any(|known| known.gives_reason());
+        if chosen.is_empty() || !is_full || is_first_reason && statement.text.len() <= STATEMENT_COLUMNS {
+            length += statement.text.len() + 1;
+            chosen.push(statement);
+        }
+        if is_full && chosen.iter().any(|known| known.gives_reason()) {
             break;
         }
-        if !chosen.contains(&at) {
-            chosen.push(at);
-        }
+    }
+    // The title has it already; repeating it is better than an empty summary.
+    let fallback = || material.body().find(|statement| statement.text.split_whitespace().count() >= 3);
+    let rows = || material.statements.iter().filter(|statement| statement.is_row).take(2);
+    if chosen.is_empty() {
+        chosen.extend(fallback());
     }
     if chosen.is_empty() {
-        // The title has it already; repeating it is better than an empty summary.
-        chosen.extend((0..body.len()).find(|at| body[*at].text.split_whitespace().count() >= 3));
+        chosen.extend(rows());
     }
-    chosen.sort_unstable();
-    let chosen: Vec<&Unit> = chosen.into_iter().map(|at| body[at]).collect();
-    let mut texts: Vec<String> = shown(&chosen).map(|text| finished(&text)).collect();
-    if texts.is_empty() {
-        let is_relevant_row = |unit: &&Unit| unit.is_row && unit.section != Section::Aside;
-        let rows = material.units.iter().filter(is_relevant_row);
-        texts.extend(rows.take(2).map(|unit| finished(&clause(&unit.text, STATEMENT_COLUMNS))));
-    }
+    let mut texts: Vec<String> =
+        chosen.iter().map(|statement| finished(&clause(&statement.text, STATEMENT_COLUMNS))).collect();
     if !texts.iter().any(|text| prose::gives_reason(text)) {
         let outside = outside_reason(turn, material).filter(|text| !is_near(text, title));
         if texts.is_empty() && outside.is_some() && turn.has_changed() {
             texts.push(format!("Edited {}.", crate::text::listed(&turn.changed_files(), 4)));
         }
         texts.extend(outside.map(|text| finished(&text)));
-    }
-    if let Some(file) = proposal_file(turn).filter(|_| !texts.is_empty()) {
-        texts.insert(0, format!("Proposed in {file}:"));
     }
     if let Some(question) = question(turn, title).filter(|_| !texts.is_empty()) {
         texts.insert(0, question);
@@ -269,33 +264,15 @@ fn summary(turn: &Turn, material: &Material, evidence: &Evidence, title: &str) -
     (!text.is_empty()).then_some(text)
 }
 
-/// The statements one after the other, each with its heading where that changes.
-fn shown<'a>(units: &'a [&Unit]) -> impl Iterator<Item = String> + 'a {
-    units.iter().enumerate().map(|(at, unit)| {
-        let previous = at.checked_sub(1).map(|at| units[at]);
-        clause(&unit.shown(previous), STATEMENT_COLUMNS)
-    })
-}
-
-/// The document that a proposal was written to: nothing else was changed, and the turn ended by asking to go on.
-fn proposal_file(turn: &Turn) -> Option<String> {
-    let files = turn.changed_files();
-    let is_document =
-        |file: &String| [".md", ".mdx", ".rst", ".adoc", ".txt"].iter().any(|end| file.ends_with(end));
-    let asks = turn.closing().is_some_and(|closing| {
-        let last = closing.trim_end().lines().next_back().unwrap_or_default().to_lowercase();
-        last.ends_with('?')
-            && ["proceed", "implement", "go ahead", "start"].iter().any(|word| last.contains(word))
-    });
-    let is_proposal = asks && turn.commits().is_empty() && files.iter().all(is_document);
-    files.into_iter().next().filter(|_| is_proposal)
-}
-
 /// The question that an answer belongs to, if the title is not the question itself.
 fn question(turn: &Turn, title: &str) -> Option<String> {
-    let request = turn.request().filter(|_| !turn.has_changed())?;
-    let asked = request::question(request)?;
-    (!is_near(&asked, title)).then(|| format!("Question: {}", capitalised(&asked)))
+    let asked = asked(turn, Asked::Question).filter(|_| !turn.has_changed())?;
+    (asked.ends_with('?') && !is_near(&asked, title)).then(|| format!("Question: {asked}"))
+}
+
+/// The first clear line of this kind in the request.
+fn asked(turn: &Turn, kind: Asked) -> Option<String> {
+    request::lines(turn.request()?).into_iter().find(|(known, _)| *known == kind).map(|(_, line)| line)
 }
 
 /// The text, or as many of its sentences and clauses as fit. A condition behind a comma or in parentheses stays.
@@ -320,23 +297,16 @@ fn plan_reason(material: &Material) -> Option<String> {
 
 /// The reason where the closing message gives none: the plan's context, a commit's body, or the problem that the user reported.
 fn outside_reason(turn: &Turn, material: &Material) -> Option<String> {
-    let context = plan_reason(material);
     let from_body = || {
         let commits = turn.commits();
-        let mut sentences = commits.iter().flat_map(|commit| prose::sentences(&commit.body));
-        sentences.find(|sentence| prose::gives_reason(sentence))
+        let mut statements = commits.iter().flat_map(|commit| prose::statements(&commit.body));
+        statements.find(Statement::gives_reason).map(|statement| clause(&statement.text, STATEMENT_COLUMNS))
     };
     let reported = || {
-        let has_changed = !turn.changed_files().is_empty();
-        let request = turn.request().filter(|_| has_changed && material.plan.is_none())?;
-        request::problem(request).map(|text| format!("Reported: {}", clause(&text, STATEMENT_COLUMNS)))
+        let line = asked(turn, Asked::Report).filter(|_| turn.has_changed() && material.plan.is_none())?;
+        Some(format!("Reported: {line}"))
     };
-    context.or_else(from_body).or_else(reported)
-}
-
-/// True for statements that mean nothing alone: stubs, questions, introductions.
-fn is_fragment(unit: &Unit) -> bool {
-    unit.text.split_whitespace().count() < 4 || unit.text.ends_with(['?', ':'])
+    plan_reason(material).or_else(from_body).or_else(reported)
 }
 
 /// True if two texts state the same: the longer one has nearly all words of the shorter.
@@ -371,9 +341,8 @@ fn fallback_summary(turn: &Turn, files: &[String]) -> String {
     if let Some(first) = decisions.first() {
         return first.clone();
     }
-    let request = turn.request().filter(|request| !is_trivial(request) && plan(request).is_none());
-    let asked = request.map(|request| finished(&request::whole_sentences(&shorten(request, 400), 240)));
-    let asked = asked.map(|asked| format!("Requested: {asked} ")).unwrap_or_default();
+    let asked = turn.request().filter(|request| plan(request).is_none()).and_then(request::stated);
+    let asked = asked.map(|asked| format!("Requested: {} ", finished(&asked))).unwrap_or_default();
     let mut text = format!("{asked}Edited {}", crate::text::listed(files, 4));
     if !turn.functions.is_empty() {
         text.push_str(&format!(", changing {}", crate::text::listed(&turn.functions, 6)));
@@ -394,14 +363,12 @@ fn detail(turn: &Turn, material: &Material, title: &str, used: &str) -> Option<S
         }
     };
     push(plan_reason(material).unwrap_or_default());
-    let rest: Vec<&Unit> = material
-        .body()
-        .filter(|unit| !is_fragment(unit) && !is_near(&unit.text, title))
-        .filter(|unit| !used.contains(unit.text.trim_end_matches('.')))
-        .collect();
-    shown(&rest).for_each(&mut push);
-    for commit in turn.commits() {
-        push(request::whole_sentences(&commit.body, STATEMENT_COLUMNS));
+    let rest = material.body().filter(|statement| statement.text.split_whitespace().count() >= 4);
+    for statement in rest.filter(|statement| !is_near(&statement.text, title)) {
+        push(clause(&statement.text, STATEMENT_COLUMNS));
+    }
+    for statement in turn.commits().into_iter().flat_map(|commit| prose::statements(&commit.body)) {
+        push(clause(&statement.text, STATEMENT_COLUMNS));
     }
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
@@ -409,9 +376,10 @@ fn detail(turn: &Turn, material: &Material, title: &str, used: &str) -> Option<S
 /// Points left open: open sections of the closing message, and unfinished tasks.
 fn open_points(material: &Material, tasks: Vec<String>) -> Vec<String> {
     let mut open: Vec<String> = Vec::new();
-    let stated = material.units.iter().filter(|unit| unit.section == Section::Open);
-    let texts = stated
-        .flat_map(|unit| if unit.items.is_empty() { vec![unit.text.clone()] } else { unit.items.clone() });
+    let stated = material.statements.iter().filter(|statement| statement.section == Section::Open);
+    let texts = stated.flat_map(|statement| {
+        if statement.items.is_empty() { vec![statement.text.clone()] } else { statement.items.clone() }
+    });
     let texts =
         texts.filter(|text| !text.ends_with([':', '?'])).map(|text| shorten(text.trim_end_matches('.'), 200));
     for text in texts.chain(tasks) {
@@ -456,7 +424,7 @@ fn kind(turn: &Turn, material: &Material, title: &str) -> ObservationType {
     };
     let only_side = !files.is_empty() && files.iter().all(is_side);
     let subject = turn.commits().first().map(|commit| commit.subject.clone()).unwrap_or_default();
-    let lead = material.body().next().map(|unit| shorten(&unit.text, 120)).unwrap_or_default();
+    let lead = material.body().next().map(|statement| shorten(&statement.text, 120)).unwrap_or_default();
     for text in [subject, title.to_owned(), lead] {
         let lower = text.to_lowercase();
         let words: Vec<&str> = lower.split(|char: char| !char.is_alphanumeric()).take(12).collect();

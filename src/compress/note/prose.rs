@@ -1,25 +1,22 @@
-//! Splits a closing message into sentences, list items and table rows, each under its heading, without filler.
-//!
-//! The rules follow from how assistants close a turn: praise, claims that all is green, announcements and offers are useless
-//! to a later reader; results and reasons are not.
+//! Splits a closing message into statements, in order and without filler: sentences, lists with their introduction, rows of
+//! tables. Each knows the kind of section that it was written in.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::text::{clean, one_line, pattern};
+use super::filler::{is_filler, is_offer, without_opener};
+use crate::text::{clean, each, one_line, pattern};
 
-/// One statement of a message, which stands on its own.
+/// One statement of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Unit {
-    /// The statement on one line, without markup except for code. A list is one statement, with the line that introduces it.
+pub(super) struct Statement {
+    /// The text on one line, without markup except for code. A list is one statement, with the line that introduces it.
     pub text: String,
     /// The items, if it is a list.
     pub items: Vec<String>,
     /// True for a row of a table.
     pub is_row: bool,
-    /// The heading above it, if it has content. A statement is shown with it, unless the one before has the same.
-    pub heading: String,
     /// The section that it is in.
     pub section: Section,
 }
@@ -39,17 +36,7 @@ pub(super) enum Section {
     Aside,
 }
 
-impl Unit {
-    /// The statement after `previous`, with its heading if that differs.
-    pub fn shown(&self, previous: Option<&Self>) -> String {
-        let is_known = previous.is_some_and(|previous| previous.heading == self.heading);
-        if self.heading.is_empty() || is_known {
-            self.text.clone()
-        } else {
-            format!("{}: {}", self.heading, self.text)
-        }
-    }
-
+impl Statement {
     /// True if the statement gives a reason.
     pub fn gives_reason(&self) -> bool {
         self.section == Section::Reason || gives_reason(&self.text)
@@ -76,9 +63,11 @@ pub(super) fn gives_reason(text: &str) -> bool {
 
 /// Maximum length of a message that is read, in bytes. Closings have a median of 858 characters.
 const MOST_BYTES: usize = 32 * 1024;
+/// Length at which a list's statement takes no further item, in bytes.
+const LIST_BYTES: usize = 360;
 
 /// The statements of a message, in order, without filler.
-pub(super) fn units(message: &str) -> Vec<Unit> {
+pub(super) fn statements(message: &str) -> Vec<Statement> {
     let cleaned = clean(crate::text::head(message, MOST_BYTES));
     let mut reader = Reader::default();
     let mut in_code = false;
@@ -88,90 +77,123 @@ pub(super) fn units(message: &str) -> Vec<Unit> {
             reader.end_at_code();
             in_code = !in_code;
         } else if !in_code {
-            reader.line(trimmed);
+            reader.line(line, trimmed);
         }
     }
-    reader.end_section();
-    // Drop half of a pair ("Before: …" without "After: …"): it misleads.
-    reader.units.retain(|unit| {
-        unit.is_row || !label(&unit.text).is_some_and(is_before) || unit.text.to_lowercase().contains("after")
-    });
-    reader.units
+    reader.end_block();
+    reader.statements
 }
 
 #[derive(Default)]
 struct Reader {
-    units: Vec<Unit>,
-    main_heading: String,
-    heading: String,
+    statements: Vec<Statement>,
     section: Section,
-    /// True while only code follows the heading.
-    is_bare: bool,
+    /// The heading, until a statement has taken it.
+    heading: String,
     paragraph: String,
-    /// The line that introduces the current list, if the paragraph before it does.
+    /// The line that introduces the list or code that follows.
     lead: Option<String>,
     items: Vec<String>,
     /// Column names of the current table.
     columns: Vec<String>,
 }
 
-/// Maximum number of items in a list's statement.
-const SHOWN_ITEMS: usize = 4;
-/// Maximum length of an item in a list's statement, in bytes.
-const ITEM_BYTES: usize = 220;
-
 impl Reader {
-    fn line(&mut self, line: &str) {
-        if line.is_empty() || line.chars().all(|char| "-=*_ ".contains(char)) {
-            self.end_paragraph();
+    fn line(&mut self, line: &str, trimmed: &str) {
+        let is_indented = line.starts_with("  ") || line.starts_with('\t');
+        if trimmed.is_empty() || trimmed.chars().all(|char| "-=*_ ".contains(char)) {
+            self.end_paragraph(false);
             self.columns.clear();
-        } else if let Some(heading) = heading(line) {
-            self.end_section();
-            self.section = section_of(&heading);
-            self.set_heading(heading.trim_end_matches(':'), line.starts_with('#'));
-        } else if line.starts_with('|') {
+        } else if let Some(heading) = heading(trimmed) {
             self.end_block();
-            self.row(line);
-        } else if let Some(item) = item(line) {
-            self.end_paragraph();
-            self.items.push(plain(item));
+            self.section = section_of(&heading);
+            self.heading = heading.trim_end_matches(':').to_owned();
+        } else if trimmed.starts_with('|') {
+            self.end_block();
+            self.row(trimmed);
+        } else if let Some(item) = item(trimmed) {
+            self.end_paragraph(true);
+            match self.items.last_mut().filter(|_| is_indented) {
+                Some(parent) => append(parent, item),
+                None => self.items.push(plain(item)),
+            }
+        } else if let Some(last) = self.items.last_mut().filter(|_| is_indented) {
+            last.push(' ');
+            last.push_str(&plain(trimmed));
         } else {
             self.end_list();
             let separator = if self.paragraph.is_empty() { "" } else { " " };
             self.paragraph.push_str(separator);
-            self.paragraph.push_str(line.trim_start_matches(['>', ' ']));
+            self.paragraph.push_str(trimmed.trim_start_matches(['>', ' ']));
         }
     }
 
-    /// Adds a bold line below a heading as its subheading, which means little without it.
-    fn set_heading(&mut self, heading: &str, is_main: bool) {
-        let is_subject = |text: &str| {
-            !text.is_empty() && !is_neutral(text) && !is_filler(text) && section_of(text) == Section::Body
-        };
-        if is_main {
-            self.main_heading = heading.to_owned();
+    /// Ends a paragraph. Its last sentence introduces what follows if it ends with a colon, or stands without a period right
+    /// above a list. A sentence that points back stays with the one before it.
+    fn end_paragraph(&mut self, is_before_list: bool) {
+        if self.paragraph.is_empty() {
+            return;
         }
-        self.heading = if !is_main && is_subject(&self.main_heading) && is_subject(heading) {
-            format!("{}, {heading}", self.main_heading)
-        } else {
-            heading.to_owned()
+        self.end_list();
+        let paragraph = plain(&std::mem::take(&mut self.paragraph));
+        let mut parts: Vec<String> = Vec::new();
+        for sentence in sentences(&paragraph).into_iter().filter(|sentence| !is_filler(sentence)) {
+            match parts.last_mut().filter(|last| points_back(&sentence) && !last.ends_with(':')) {
+                Some(last) => {
+                    last.push(' ');
+                    last.push_str(&sentence);
+                }
+                None => parts.push(sentence),
+            }
+        }
+        let introduces = |text: &mut String| {
+            text.ends_with(':') || is_before_list && !text.ends_with(['.', '!', '?', '。'])
         };
-        self.is_bare = true;
+        self.lead = parts.pop_if(introduces);
+        parts.into_iter().for_each(|text| self.push(text, Vec::new(), false));
+        // "Fixed the race. The queue now:" introduces with its last sentence only.
+        if let Some(lead) = &mut self.lead {
+            let mut sentences = sentences(lead);
+            let last = sentences.pop().unwrap_or_default();
+            if !sentences.is_empty() {
+                *lead = last;
+                self.push(sentences.join(" "), Vec::new(), false);
+            }
+        }
     }
 
-    /// Ends a section. A heading with nothing but code below it is a statement itself.
-    fn end_section(&mut self) {
-        self.end_block();
-        let heading = std::mem::take(&mut self.heading);
-        let is_statement = heading.split_whitespace().count() >= 4 && !is_neutral(&heading);
-        if std::mem::take(&mut self.is_bare) && is_statement {
-            self.push(heading, Vec::new(), false);
+    /// Ends a list: one statement with its introduction; without one, each item that is a sentence stands alone.
+    fn end_list(&mut self) {
+        let mut items = std::mem::take(&mut self.items);
+        items.retain(|item| item.split_whitespace().count() >= 2 && !is_filler(item));
+        if items.is_empty() {
+            return;
         }
+        let lead = self.lead.take();
+        if lead.as_deref().is_some_and(is_offer) {
+            return;
+        }
+        let is_alone = |item: &String| item.split_whitespace().count() >= 5;
+        if lead.is_none() && self.section != Section::Open && items.iter().all(is_alone) {
+            items.into_iter().for_each(|item| self.push(item, Vec::new(), false));
+            return;
+        }
+        let mut text = lead.map(|lead| format!("{}:", lead.trim_end_matches(':'))).unwrap_or_default();
+        let mut separator = if text.is_empty() { "" } else { " " };
+        for item in &items {
+            if !text.is_empty() && separator == "; " && text.len() + item.len() > LIST_BYTES {
+                break;
+            }
+            text.push_str(separator);
+            text.push_str(item.trim_end_matches(['.', ':', ';']));
+            separator = "; ";
+        }
+        self.push(text, items, false);
     }
 
     /// Begins a code block. The line that introduces it is a statement without it.
     fn end_at_code(&mut self) {
-        self.end_paragraph();
+        self.end_paragraph(false);
         self.end_list();
         if let Some(lead) = self.lead.take().filter(|lead| lead.split_whitespace().count() >= 5) {
             self.push(format!("{}.", lead.trim_end_matches(':')), Vec::new(), false);
@@ -179,63 +201,9 @@ impl Reader {
     }
 
     fn end_block(&mut self) {
-        self.end_paragraph();
+        self.end_paragraph(false);
         self.end_list();
         self.lead = None;
-    }
-
-    /// Ends a paragraph. A sentence that points back is joined to the one before it, so that it does not point elsewhere.
-    fn end_paragraph(&mut self) {
-        if self.paragraph.is_empty() {
-            return;
-        }
-        self.lead = None;
-        let paragraph = std::mem::take(&mut self.paragraph);
-        let mut statement = String::new();
-        for sentence in sentences(&plain(&paragraph)) {
-            if points_back(&sentence) {
-                if !statement.is_empty() {
-                    statement.push(' ');
-                    statement.push_str(&sentence);
-                } else if sentence.ends_with(':') {
-                    statement = sentence;
-                }
-                continue;
-            }
-            self.push(std::mem::replace(&mut statement, sentence), Vec::new(), false);
-        }
-        if statement.ends_with(':') {
-            self.lead = Some(statement);
-        } else {
-            self.push(statement, Vec::new(), false);
-        }
-    }
-
-    /// Ends a list: one statement, with the line or the heading that introduces it. A list of offers or conditions is none.
-    fn end_list(&mut self) {
-        let mut items = std::mem::take(&mut self.items);
-        let lead = self.lead.take();
-        items.retain(|item| item.split_whitespace().count() >= 2 && !is_filler(item));
-        if items.is_empty() || lead.as_deref().is_some_and(|lead| is_offer(lead) || is_hedged(lead)) {
-            return;
-        }
-        let is_neutral = is_filler(&self.heading) || is_neutral(&self.heading);
-        let lead = match lead.filter(|lead| !is_filler(lead)) {
-            Some(lead) => lead,
-            None if is_neutral && items.iter().all(|item| item.split_whitespace().count() >= 5) => {
-                items.into_iter().for_each(|item| self.push(item, Vec::new(), false));
-                return;
-            }
-            None if is_neutral => String::new(),
-            None => format!("{}:", self.heading),
-        };
-        let shown: Vec<String> = items
-            .iter()
-            .take(SHOWN_ITEMS)
-            .map(|item| super::clause(item.trim_end_matches(['.', ':', ';']), ITEM_BYTES))
-            .collect();
-        let text = format!("{lead} {}", shown.join("; "));
-        self.push(text.trim().to_owned(), items, false);
     }
 
     fn row(&mut self, line: &str) {
@@ -264,99 +232,63 @@ impl Reader {
         }
     }
 
-    /// The heading for a statement, so that it keeps its subject wherever it is shown.
-    fn heading_of(&self, text: &str, is_row: bool) -> String {
-        let is_repeated = text.to_lowercase().starts_with(&self.heading.to_lowercase());
-        let says_little = is_neutral(&self.heading) || is_filler(&self.heading) || self.heading.len() > 80;
-        let is_needless = is_row || is_repeated || (says_little && self.section != Section::Proposal);
-        if is_needless { String::new() } else { self.heading.clone() }
-    }
-
     fn push(&mut self, text: String, items: Vec<String>, is_row: bool) {
-        let mut text = without_praise(&plain(&text));
-        if text.is_empty() {
+        let text = without_opener(&text);
+        let has_content = text.chars().filter(|char| char.is_alphanumeric()).count() >= 3;
+        if !has_content || is_filler(&text) {
             return;
         }
-        // "Before: …" means nothing without its "After: …".
-        if let Some(before) =
-            self.units.pop_if(|last| label(&last.text).is_some_and(is_before) && !last.is_row)
-        {
-            text = format!("{} {text}", before.text);
-        }
-        let section = match label(&text).map(section_of) {
+        let section = match text.split_once(": ").map(|(label, _)| section_of(label)) {
             Some(Section::Body) | None => self.section,
             Some(section) => section,
         };
-        let is_long_enough = text.chars().filter(|char| char.is_alphanumeric()).count() >= 3;
-        if is_long_enough && !is_filler(&text) && !(is_offer(&text) && items.is_empty()) {
-            let heading = self.heading_of(&text, is_row);
-            self.is_bare = false;
-            self.units.push(Unit { text, items, is_row, heading, section });
-        }
+        let text = if is_row { text } else { self.under_heading(text) };
+        self.statements.push(Statement { text, items, is_row, section });
+    }
+
+    /// Puts the heading in front of its first statement, which means little without it.
+    fn under_heading(&mut self, text: String) -> String {
+        let heading = std::mem::take(&mut self.heading);
+        let is_repeated = text.to_lowercase().starts_with(&heading.to_lowercase());
+        let is_needless = heading.is_empty()
+            || is_repeated
+            || is_neutral(&heading)
+            || is_filler(&heading)
+            || heading.len() > 80
+            || matches!(self.section, Section::Open | Section::Aside);
+        if is_needless { text } else { format!("{heading}: {text}") }
     }
 }
 
+/// Adds a nested item to its parent.
+fn append(parent: &mut String, item: &str) {
+    parent.push_str(if parent.ends_with(':') { " " } else { ", " });
+    parent.push_str(plain(item).trim_end_matches(['.', ';']));
+}
+
 /// True for sentences whose subject is in the sentence before.
-fn points_back(sentence: &str) -> bool {
+pub(super) fn points_back(sentence: &str) -> bool {
     const POINTING: &str = "this|that|these|those|it|its|they|them|he|she|both|so|then|therefore|thus|otherwise|instead|also|but|and|or|however|here|there|dies|das|diese|cela|ceci";
     let first = sentence
         .split(|char: char| !char.is_alphanumeric())
         .find(|word| !word.is_empty())
         .unwrap_or_default();
     let lower = first.to_lowercase();
-    crate::text::each(POINTING).any(|word| word == lower)
+    each(POINTING).any(|word| word == lower)
 }
 
-/// True for lines that offer something, ask for something, or only hold under a condition.
-fn is_offer(text: &str) -> bool {
-    static OFFER: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        pattern(
-            r"(?ix)^(if|when|should|would|do|want|let\ me|you\ (could|can|might|may|have)|we\ (could|might)|i\ (could|can|would|might)|options?\b|choose|pick|say\ the\ word|alternatively)\b.*[:?]$
-            |\b(do\ you\ want|would\ you\ like|want\ me\ to|should\ i|they'?d\ need\ to|you'?d\ need\ to|if\ (you|someone|anyone)\ wants?)\b",
-        )
-    });
-    OFFER.as_ref().is_some_and(|offer| offer.is_match(text))
-}
-
-/// True for an introduction of possibilities: "This could happen if:".
-fn is_hedged(lead: &str) -> bool {
-    static HEDGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        pattern(r"(?i)\b(could|might|may|would|if|either|options?|perhaps|possibly|likely)\b")
-    });
-    HEDGE.as_ref().is_some_and(|hedge| hedge.is_match(lead))
-}
-
-/// True for the first half of a pair.
-fn is_before(label: &str) -> bool {
-    matches!(label.to_lowercase().trim(), "before" | "old" | "previously" | "was" | "vorher" | "avant")
-}
-
-/// True for headings that do not describe their list.
+/// True for headings that do not describe their content.
 fn is_neutral(heading: &str) -> bool {
     static NEUTRAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
-            r"(?ix)^((a\ |the\ |final\ |quick\ |overall\ |complete\ |brief\ )?(summary|changes?|results?|overview|details?|implementation|done|fixes|fixed|completed|key\ \w+|what\ \w+(\ \w+)?|updates?)(\ (of\ )?(the\ )?(changes?|made|summary|work|fix(es)?|implemented))*)?$",
+            r"(?ix)^((a\ |the\ |final\ |quick\ |overall\ |complete\ |brief\ )?(summary|changes?|results?|overview|details?|implementation|done|fixes|fixed|completed|findings?|key\ \w+|what\ \w+(\ \w+)?|updates?)(\ (of\ )?(the\ )?(changes?|made|summary|work|fix(es)?|implemented|investigation))*)?$",
         )
     });
     let bare = heading.trim_matches(|char: char| !char.is_alphanumeric());
     NEUTRAL.as_ref().is_some_and(|neutral| neutral.is_match(bare))
 }
 
-/// "You're right - the cache is stale" → "The cache is stale".
-fn without_praise(text: &str) -> String {
-    static PRAISE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        pattern(
-            r"(?i)^(you'?re (absolutely )?(right|correct)|good (catch|point|question|idea|call)|great (question|idea|point|catch)|perfect|excellent|great|done|right|got it|understood|sure)\s*[,.!:;—–-]+\s+",
-        )
-    });
-    let mut rest = text;
-    while let Some(found) = PRAISE.as_ref().and_then(|praise| praise.find(rest)) {
-        rest = &rest[found.end()..];
-    }
-    if rest.len() == text.len() { text.to_owned() } else { crate::text::capitalised(rest) }
-}
-
-/// `## Heading`, `**Heading:**` alone on its line, `Heading:` in front of a list.
+/// `## Heading`, or `**Heading:**` alone on its line.
 fn heading(line: &str) -> Option<String> {
     let is_bold = line.starts_with("**")
         && line.trim_end_matches([':', '*', ' ']).matches("**").count() == 1
@@ -382,12 +314,6 @@ fn item(line: &str) -> Option<&str> {
     numbered.or(bullet)
 }
 
-/// The label in front of a statement: `Root cause` of `Root cause: …`.
-fn label(text: &str) -> Option<&str> {
-    let (label, rest) = text.split_once(": ")?;
-    (label.len() <= 40 && !rest.is_empty() && !label.contains('`')).then_some(label)
-}
-
 fn section_of(heading: &str) -> Section {
     static OPEN: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
@@ -405,7 +331,7 @@ fn section_of(heading: &str) -> Section {
     });
     static PROPOSAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
-            r"(?ix)\b(propos\w+|options?|recommend\w*|suggest\w*|alternativ\w+|possible|potential|ideas?|approach(es)?|would|could|should|vorschl\w+)\b",
+            r"(?ix)\b(propos\w+|options?|recommend\w*|suggest\w*|alternativ\w+|possible|potential|ideas?|approach(es)?|would|could|should|quick\ fix|vorschl\w+)\b",
         )
     });
     static ASIDE: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -424,55 +350,6 @@ fn section_of(heading: &str) -> Section {
         () if heading.split_whitespace().count() <= 5 && is(&ASIDE) => Section::Aside,
         () => Section::Body,
     }
-}
-
-/// Maximum length of filler, in characters. A longer statement has other content too.
-const FILLER_CHARS: usize = 170;
-
-/// True for statements that are useless to a later reader.
-pub(super) fn is_filler(text: &str) -> bool {
-    static FILLER: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        pattern(
-            r"(?ix)^(
-              # praise and exclamations
-              (perfect|great|excellent|awesome|done|fixed|good|nice|wonderful|ok(ay)?|got\ it|understood|sure|yes|no|right|exactly|correct|absolutely|
-               you'?re\ (absolutely\ )?(right|correct|welcome)|(good|great|nice|excellent)\ (catch|point|question|idea|call)(\ on\b.*)?|that'?s\ (it|better|right|correct)|all\ (set|good|done|clean|green))
-               ([\s,.!-]+(all\ )?(done|now|fixed|set|good|point|catch))*
-              # claims of success, which only certain results may make
-            | (now\ )?(all|both|the|every|everything|[0-9][0-9,]*|no|zero|lint(er|ing)?|type-?checks?|rust|go|typescript|tests?|build|code|it|formatting|unit|integration|full)\b[^.:]*?
-               \b(pass(es|ed|ing)?|(is|are|lint|now)\ clean|cleanly|green|succeed(s|ed)?|successful(ly)?|compile[sd]?|builds|in\ (place|order)|look(s|ing)?\ (good|correct|clean|right)|
-               (is|are)\ (now\ )?(complete|done|good|fixed|ready|working|up\ to\ date)|no\ (issues|errors|regressions|warnings|problems)|(issues|errors|warnings)\ (found|remain))\b[^.]*
-              # announcements
-            | (now\ )?i\ (now\ )?(fully\ |clearly\ )?(understand|see)\b.*|(the\ )?analysis\ (is\ )?(done|complete)\b.*|you'?re\ right\ to\b.*
-            | (here('s|\ is|\ are)|below\ (is|are)|the\ following|summary|in\ summary|to\ summarize|let\ me|now\ (let\ me|i('ll|\ will|\ have|\ need))|i('ll|\ will|\ am\ going\ to|'m\ going\ to)|
-               first,?\ (let|i)|next,?\ (let|i)|i\ (now\ )?have\ (all|enough|everything|a\ (clear|complete|full|good))|based\ on\ (my|the)\ ([^,]*\ )?(review|analysis|findings|exploration))\b.*
-            | (i('ve|\ have)|we('ve|\ have)|i)\ (successfully\ |now\ )?(completed|finished|implemented|made|updated|applied|verified|summarized|created|reviewed|analyzed|compiled|done)\b
-               [^.:]*\b(plan|changes|everything|all\ \w+|following|task|implementation|request(ed)?|feature|fix|summary|review)
-            | (the\ )?(implementation|plan|change|fix|refactor(ing)?|work|task|migration|commit|branch|pr)s?\ (is|are|has\ been|was|were)\ (now\ )?(complete|done|in\ place|ready|finished|successful|created|pushed|committed|applied|made)\b.*
-            | (changes|what)\ (made|changed|i\ (did|changed)|was\ (done|changed))
-            | (all\ |the\ )?(changes|steps|tasks|items)\ (are|have\ been|were)\ (now\ )?(implemented|made|done|complete|applied|in\ place)
-            | the\ commit\ (is|was)\b.*
-            | (i\ )?found\ (it|the\ (root\ cause|problem|issue|bug))
-            | (the\ )?(monitor|background\ task|watcher)\b.*\b(still|running|watching)\b.*
-            | .*\b(still\ (running|waiting|in\ progress|going)|wait(ing)?\ for\ (it|them|the|all)|i'll\ (report|wait|check|let|update)|let\ you\ know|once\ (it|they|the\ \w+)\ (finish|complete|return)\w*)\b.*
-            | not\ (yet\ )?(pushed|committed)\b.*|.*\bsay\ the\ word\b.*|you\ raise\b.*
-              # noise of other changes
-            | .*\b(pre-?existing|unrelated\ to|not\ (our|my|your)\ (code|changes?)|no\ test\ impact)\b.*
-            | (commit(ted)?|pushed|created\ (a\ )?(commit|pr|pull\ request))\b.*
-            | (waiting|still\ waiting|the\ (agents?|tests?)\ (is|are)\ (still\ )?running|running)\b.*
-              # offers
-            | (would|do|did|should|shall|can|could|may|want|are|is)\ (you|i|we|me|there)\b.*\?
-            | (want|need)\ me\ to\b.*
-            | (let\ me\ know|feel\ free|just\ (let|say|tell)|if\ you('d|\ would)?\ (like|want|need|prefer)|ready\ (to|for|when)|happy\ to|you\ can\ (now|also|test|try|run|verify)|please\ (review|let|test|confirm|check)|
-               what\ would\ you\ like|which\ (one|option|approach)|how\ would\ you\ like|sound\ good|soll\ ich|möchtest\ du|souhaitez|voulez)\b.*
-            )$",
-        )
-    });
-    let bare = text.trim_matches(|char: char| !char.is_alphanumeric() && char != '?');
-    // A reason after the claim makes it worth keeping.
-    bare.chars().count() <= FILLER_CHARS
-        && FILLER.as_ref().is_some_and(|filler| filler.is_match(bare))
-        && (bare.ends_with('?') || !gives_reason(bare))
 }
 
 /// The text without markup: emphasis, links, leading signs. Code stays as it is.
@@ -534,49 +411,7 @@ mod tests {
     use super::*;
 
     fn texts(message: &str) -> Vec<String> {
-        units(message).into_iter().map(|unit| unit.text).collect()
-    }
-
-    #[test]
-    fn filler_is_dropped_and_statements_stay() {
-        for filler in [
-            "Perfect!",
-            "Done.",
-            "All tests pass.",
-            "All 1309 tests pass with no failures.",
-            "Great, all done!",
-            "Here's a summary of the changes:",
-            "Would you like me to commit this?",
-            "Let me know if you want more.",
-            "The implementation is complete.",
-            "Lint is clean.",
-            "I've completed all the requested changes.",
-            "Both tests pass.",
-            "Let me now check the other file.",
-            "You're absolutely right!",
-            "Everything looks good.",
-            "Now I have all the information I need.",
-            "Committed as 1a2b3c4.",
-            "Want me to go on?",
-            "No issues found.",
-            "Tests pass and lint is clean.",
-            "Soll ich das committen?",
-        ] {
-            assert!(is_filler(filler), "{filler}");
-        }
-        for kept in [
-            "Removed the retry line since the tool does not support it.",
-            "The cache key now includes the branch.",
-            "Fixed the race in the upload queue.",
-            "All requests go through the proxy because the firewall drops others.",
-            "The tests use a fake clock.",
-            "Added a lock around the counter.",
-            "No request is sent without a key.",
-            "The build directory is wiped by --clean, which deleted the tarball.",
-            "Let callers pass their own clock.",
-        ] {
-            assert!(!is_filler(kept), "{kept}");
-        }
+        statements(message).into_iter().map(|statement| statement.text).collect()
     }
 
     #[test]
@@ -606,28 +441,35 @@ mod tests {
             [
                 "Added a lock.",
                 "See docs.",
-                "Two writers, one file e.g. `a.rs`.",
+                "Root cause: Two writers, one file e.g. `a.rs`.",
                 "Name: one; State: red",
-                "Next steps: test on mac"
+                "test on mac"
             ]
         );
-        let units = units(message);
-        assert_eq!(units[2].section, Section::Reason);
-        assert_eq!((units[3].is_row, units[4].section), (true, Section::Open));
+        let statements = statements(message);
+        assert_eq!(statements[2].section, Section::Reason);
+        assert_eq!((statements[3].is_row, statements[4].section), (true, Section::Open));
     }
 
     #[test]
     fn lists_keep_their_introduction_and_pronouns_their_subject() {
-        let message = "Only these tools are tracked:\n- `mcp__acp__Write` calls\n- edits by hand\n\nThe hook reads stdin. It never blocks.\n\n\
-            ### Proposed solution\n\nEach session gets a suffix.\n\nIf you want more:\n- add the code back again\n\n### Change\n\n**Before:** returned true\n\n**After:** returns false";
+        let message = "Done. The harness now creates:\n\n1. **Valid ids** from `uuidgen`\n   - one per session\n\n2. Entries with times\n\n\
+            The hook reads stdin. It never blocks.\n\nIf you want more:\n- add the code back again\n\n**Parser** - `parse.rs`\n- keeps leading blanks";
         assert_eq!(
             texts(message),
             [
-                "Only these tools are tracked: `mcp__acp__Write` calls; edits by hand",
+                "The harness now creates: Valid ids from `uuidgen`, one per session; Entries with times",
                 "The hook reads stdin. It never blocks.",
-                "Each session gets a suffix.",
-                "Before: returned true After: returns false",
+                "Parser - `parse.rs`: keeps leading blanks",
             ]
+        );
+    }
+
+    #[test]
+    fn the_line_above_code_is_a_statement() {
+        assert_eq!(
+            texts("Fixed. The hook now counts only live jobs:\n```sh\njobs -r\n```\nRun:\n```sh\nx\n```"),
+            ["The hook now counts only live jobs."]
         );
     }
 

@@ -4,13 +4,11 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::clarity::{clarity, is_dangling};
 use super::prose::{plain, sentences};
+use super::title::{is_clear, title_line};
 use crate::compress::turn::is_client_text;
 use crate::text::{capitalised, each, pattern, shorten};
 
-/// Maximum length of a title, in columns.
-pub(super) const TITLE_COLUMNS: usize = 110;
 /// Maximum length of the context taken from a plan, in columns.
 const CONTEXT_COLUMNS: usize = 600;
 
@@ -111,42 +109,55 @@ pub(super) fn whole_sentences(text: &str, columns: usize) -> String {
     shorten(&kept, columns * 2)
 }
 
-/// The clearest line of a request, regardless of its outcome: a plan's heading, a headline, or an instruction.
-pub(super) fn stated(request: &str) -> Option<String> {
+/// One line of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// "Rename X": it names work.
+    Instruction,
+    /// "Why does X?", "Check X": it asks for an answer.
+    Question,
+    /// "X is broken".
+    Report,
+}
+
+/// The first lines of a request that a newcomer understands, with their kinds.
+pub(super) fn lines(request: &str) -> Vec<(Asked, String)> {
     if let Some(plan) = plan(request) {
-        return Some(plan.heading);
+        return vec![(Asked::Instruction, plan.heading)];
     }
-    if request.trim_start().starts_with('/') {
-        return None;
+    if request.trim_start().starts_with(['/', '<']) {
+        return Vec::new();
     }
-    let lines =
-        sentences_of(request).into_iter().take(3).map(|sentence| title_line(&without_politeness(&sentence)));
-    let instruction = lines.into_iter().find(|line| begins_with_verb(line, true) && clarity(line) >= 0);
-    let question = || question(request).map(|asked| title_line(&asked)).filter(|line| clarity(line) >= 0);
-    instruction
-        .or_else(|| headline(request).map(title_line).filter(|line| clarity(line) >= 0))
-        .or_else(question)
+    let line = |sentence: String| {
+        let bare = without_politeness(&sentence);
+        let kind = if is_question(&sentence) || begins_with(INQUIRIES, &bare) {
+            Asked::Question
+        } else if begins_with(VERBS, &bare) {
+            Asked::Instruction
+        } else {
+            Asked::Report
+        };
+        let end = if kind == Asked::Question && sentence.ends_with('?') { "?" } else { "" };
+        (kind, format!("{}{end}", title_line(&bare)))
+    };
+    let found = sentences_of(request).into_iter().take(3).map(line);
+    found.filter(|(kind, line)| is_clear(line) && (*kind != Asked::Report || is_prose(line))).collect()
 }
 
-/// Minimum clarity of a request that may name the subject of later turns.
-const TOPIC_CLARITY: i32 = 14;
-
-/// The subject of a conversation: the clearest of its requests, given newest first. The newer one wins a tie.
-pub fn topic<'a>(requests: impl Iterator<Item = &'a String>) -> Option<String> {
-    let stated = requests.filter(|prompt| !is_trivial(prompt)).filter_map(|prompt| stated(prompt));
-    let rated = stated.enumerate().map(|(age, line)| (clarity(&line) - age as i32 / 2, line));
-    let clear = rated.filter(|(_, line)| clarity(line) >= TOPIC_CLARITY);
-    clear.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, line)| line)
+/// The line that states the request best: an instruction or a question, otherwise a report.
+pub(super) fn stated(request: &str) -> Option<String> {
+    let lines = lines(request);
+    let best = lines.iter().find(|(kind, _)| *kind != Asked::Report).or(lines.first());
+    best.map(|(_, line)| line.clone())
 }
 
-/// The first question of a prompt, if it is short.
-pub(super) fn question(prompt: &str) -> Option<String> {
-    let is_short = prompt.len() <= 500 && !prompt.trim_start().starts_with('<');
-    sentences_of(prompt).into_iter().take(3).find(|sentence| is_question(sentence)).filter(|_| is_short)
+/// The subject of a conversation: the latest of its requests, given newest first, that a newcomer understands.
+pub fn topic<'a>(mut requests: impl Iterator<Item = &'a String>) -> Option<String> {
+    requests.find_map(|prompt| stated(prompt).filter(|_| !is_trivial(prompt)))
 }
 
 /// True for a question that asks for an answer, not for work.
-pub(super) fn is_question(sentence: &str) -> bool {
+fn is_question(sentence: &str) -> bool {
     static REQUEST: LazyLock<Option<Regex>> =
         LazyLock::new(|| pattern(r"(?i)\b(can|could|would|will) you\b|\bplease\b|^(let'?s|ok,? let'?s)\b"));
     const OPENINGS: &str = "is|are|does|do|did|can|could|how|why|what|what's|when|where|which|who|should|would|has|have|was|were|will|isn't|doesn't";
@@ -156,32 +167,22 @@ pub(super) fn is_question(sentence: &str) -> bool {
     (sentence.ends_with('?') || opens) && sentence.len() <= 240 && !asks_for_work
 }
 
-/// The headline of a pasted report: a first line of its own without a verb in the first person.
-pub(super) fn headline(prompt: &str) -> Option<&str> {
-    let mut lines = prompt.trim().lines();
-    let first = lines.next()?;
-    let is_followed = lines.any(|line| line.split_whitespace().count() >= 4);
-    let words = first.split_whitespace().count();
-    let is_line = (4..=14).contains(&words)
-        && !first.trim_end().ends_with(['.', '?', ':', ',', '!'])
-        && first.starts_with(char::is_uppercase);
-    (is_followed && is_line && !is_paste(first) && small_words(first) > 0).then_some(first)
-}
+/// Verbs of development, in their base form.
+const VERBS: &str = "add|fix|remove|rename|move|make|change|update|use|implement|refactor|ensure|create|write|support|allow|handle|improve|extract|split|merge|convert|replace|show|hide|\
+    display|drop|delete|enable|disable|set|increase|decrease|reduce|simplify|migrate|port|document|optimize|validate|log|cache|retry|skip|ignore|keep|\
+    prevent|avoid|align|sort|filter|bump|upgrade|configure|install|integrate|introduce|redesign|restore|revert|rewrite|build|propagate|strengthen|extend|expose|wire|strip|store|track|detect|\
+    return|render|generate|bring|turn|put|stop|clean|consolidate|unify|inline|deduplicate|adapt|adjust|complete|finish|apply|translate|\
+    behebe|füge|entferne|ändere|ajoute|corrige|supprime|renomme";
+/// Verbs that ask for an answer.
+const INQUIRIES: &str = "explain|compare|review|check|find|list|investigate|debug|analyze|analyse|verify|plan|design|look|see|tell|describe|prüfe|erkläre";
 
-/// True if a title begins with a verb of development in its base form.
-pub(super) fn begins_with_verb(title: &str, has_acted: bool) -> bool {
-    const VERBS: &str = "add|fix|remove|rename|move|make|change|update|use|implement|refactor|ensure|create|write|support|allow|handle|improve|extract|split|merge|convert|replace|show|hide|\
-        display|drop|delete|enable|disable|set|increase|decrease|reduce|simplify|migrate|port|document|investigate|debug|analyze|analyse|optimize|validate|verify|log|cache|retry|skip|ignore|keep|\
-        prevent|avoid|align|sort|filter|bump|upgrade|configure|install|integrate|introduce|redesign|restore|revert|rewrite|build|propagate|strengthen|extend|expose|wire|strip|store|track|detect|\
-        return|render|generate|bring|turn|put|stop|clean|consolidate|unify|inline|deduplicate|adapt|adjust|complete|finish|apply|translate|\
-        behebe|füge|entferne|ändere|ajoute|corrige|supprime|renomme";
-    const INQUIRIES: &str = "explain|compare|review|check|find|list|investigate|debug|analyze|analyse|verify|plan|design|document";
-    let first = title.split_whitespace().next().unwrap_or_default().to_lowercase();
-    each(INQUIRIES).chain(each(VERBS).filter(|_| has_acted)).any(|verb| verb == first)
+fn begins_with(verbs: &'static str, line: &str) -> bool {
+    let first = line.split_whitespace().next().unwrap_or_default().to_lowercase();
+    each(verbs).any(|verb| verb == first)
 }
 
 /// The sentences that a person wrote: without code, logs, quotes, tables and addresses.
-pub(super) fn sentences_of(prompt: &str) -> Vec<String> {
+fn sentences_of(prompt: &str) -> Vec<String> {
     let mut in_code = false;
     let mut found = Vec::new();
     for line in prompt.lines().take(60) {
@@ -204,17 +205,12 @@ pub(super) fn sentences_of(prompt: &str) -> Vec<String> {
 }
 
 /// True for a line that a person wrote: it has the small words that logs and error messages lack.
-pub(super) fn is_prose(line: &str) -> bool {
-    line.chars().any(|char| char > '\u{2e7f}') || small_words(line) >= 2
-}
-
-fn small_words(line: &str) -> usize {
+fn is_prose(line: &str) -> bool {
     const SMALL: &str = "the|a|an|is|are|was|to|we|you|can|it|i|for|in|and|of|should|why|how|do|does|not|when|that|this|with|on|if|be|has|have|but|or|there|only|der|die|das|und|ist|nicht|le|la|les|et|est";
     let lower = line.to_lowercase();
-    lower
-        .split(|char: char| !char.is_alphanumeric())
-        .filter(|word| each(SMALL).any(|known| known == *word))
-        .count()
+    let words = lower.split(|char: char| !char.is_alphanumeric());
+    let small = words.filter(|word| each(SMALL).any(|known| known == *word)).count();
+    small >= 2 || line.chars().any(|char| char > '\u{2e7f}')
 }
 
 /// True for lines that were copied from somewhere: output, code, stack traces.
@@ -261,7 +257,7 @@ fn is_paste(line: &str) -> bool {
 }
 
 /// "Can you please check X?" → "Check X".
-pub(super) fn without_politeness(sentence: &str) -> String {
+fn without_politeness(sentence: &str) -> String {
     static POLITE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
             r"(?ix)^[\s*>-]*((hi|hey|hello|ok(ay)?|so|and|also|now|then|alright|well|great|perfect|yes|yeah|no|nope|sorry|please|pls|claude|actually|btw|hm+|another\ (thing|one)|one\ more\ thing
@@ -280,70 +276,6 @@ pub(super) fn without_politeness(sentence: &str) -> String {
     }
     let rest = rest.trim_end_matches(['?', '.', '!', ':', ' ']);
     capitalised(rest.strip_suffix(", or").unwrap_or(rest))
-}
-
-/// One line, capitalised, without the marks around it; a long one ends with a clause.
-pub(super) fn title_line(text: &str) -> String {
-    let is_mark = |char: char| char.is_whitespace() || "“”*:.,-–—".contains(char);
-    let mut line = crate::text::one_line(super::prose::without_number(text.trim_matches(is_mark)));
-    if line.chars().count() > TITLE_COLUMNS {
-        let head = crate::text::head(&line, TITLE_COLUMNS);
-        let ends = ". |, |; |: | - | — | – | (| where | which | because | <- | -> ";
-        let is_whole = |cut: &usize| {
-            let kept = &line[..*cut];
-            *cut >= TITLE_COLUMNS / 3 && kept.matches('`').count().is_multiple_of(2) && !is_dangling(kept)
-        };
-        let cuts = ends.split('|').flat_map(|end| head.match_indices(end).map(|(at, _)| at));
-        if let Some(cut) = cuts.filter(is_whole).max() {
-            line.truncate(cut);
-        }
-    }
-    let asking = [", can you", ", could you", ", please", " can you ", "? can "]
-        .iter()
-        .filter_map(|ask| line.to_lowercase().find(ask))
-        .min();
-    if let Some(cut) = asking.filter(|cut| *cut >= TITLE_COLUMNS / 3 && line.is_char_boundary(*cut)) {
-        line.truncate(cut);
-    }
-    // Drop an unbalanced parenthesis.
-    if line.matches('(').count() > line.matches(')').count()
-        && let Some(open) = line.rfind('(').filter(|open| *open >= TITLE_COLUMNS / 4)
-    {
-        line.truncate(open);
-    }
-    let line = line.trim_matches(is_mark);
-    // Drop an unbalanced quote.
-    let is_half_quoted = line.matches('"').count() == 1 && !line.contains('`');
-    let line = if is_half_quoted { line.replace('"', "") } else { line.to_owned() };
-    capitalised(&shorten(&line, TITLE_COLUMNS))
-}
-
-/// True for a statement that something is wrong.
-pub(super) fn is_problem(text: &str) -> bool {
-    static PROBLEM: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        pattern(
-            r"(?ix)\b(fails?|failing|failed|broken|breaks|errors?|crash(es|ed)?|wrong|missing|lacks?|doesn'?t|does\ not|isn'?t|is\ not
-            |can'?t|cannot|silently|duplicated?|unused|confusing|incorrect(ly)?|fehlt|falsch)\b|没有|エラー",
-        )
-    });
-    PROBLEM.as_ref().is_some_and(|problem| problem.is_match(text))
-}
-
-/// The statement of a request that reports a problem or gives a reason.
-pub(super) fn problem(prompt: &str) -> Option<String> {
-    let suggests = |text: &str| {
-        ["Consider", "Suggest", "Recommend", "Maybe", "Perhaps"].iter().any(|start| text.starts_with(start))
-    };
-    let states = |text: &String| {
-        (is_problem(text) || super::prose::gives_reason(text))
-            && clarity(text) >= 0
-            && is_prose(text)
-            && !suggests(text)
-            && !text.ends_with('?')
-            && (6..=60).contains(&text.split_whitespace().count())
-    };
-    let is_users = !prompt.trim_start().starts_with('<');
-    sentences_of(prompt).into_iter().find(states).filter(|_| is_users)
 }
 
 #[cfg(test)]

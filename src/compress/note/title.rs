@@ -1,252 +1,126 @@
-//! The title of a note: a commit's subject, a plan's heading, or the line of the request or the closing message that is
-//! clearest to someone who was not there.
+//! The title of a note, for someone who was not there: a commit's subject, a plan's heading, the request, or the first
+//! statement of the answer; the first of these that is clear on its own.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::clarity::{REJECTED, clarity, is_name};
-use super::evidence::Evidence;
-use super::prose::{Section, Unit, sentences};
-use super::request::{self, is_trivial, title_line};
-use super::{Material, is_near};
+use super::Material;
+use super::prose::{Statement, sentences, without_number};
+use super::request::{self, Asked, is_trivial};
 use crate::compress::turn::Turn;
-use crate::text::{capitalised, each, listed, pattern, shorten};
+use crate::text::{capitalised, each, head, listed, one_line, pattern, shorten};
 
-/// The points of a candidate by its source, to which its clarity and its coverage are added. A statement that reports a change
-/// ranks like an instruction, because either may be the clearer one.
-mod source {
-    pub const COMMIT: i32 = 44;
-    pub const INSTRUCTION: i32 = 40;
-    pub const CHANGE: i32 = 37;
-    pub const HEADLINE: i32 = 34;
-    pub const QUESTION: i32 = 31;
-    pub const EARLIER_REQUEST: i32 = 28;
-    pub const CAUSE: i32 = 28;
-    pub const STATEMENT: i32 = 16;
-    pub const LIST_LEAD: i32 = 16;
-    pub const REPORT: i32 = 16;
-    pub const HEADING: i32 = 4;
-    pub const LISTED_CHANGE: i32 = 12;
-}
-/// Minimum points of a candidate. Below it the names of changed files are the better title.
-const LEAST_POINTS: i32 = 4;
-/// Points below which the title also names the subject of the conversation.
-const CLEAR_POINTS: i32 = 54;
-/// Maximum length of the subject after a title, in columns.
+/// Maximum length of a title, in columns.
+const TITLE_COLUMNS: usize = 110;
+/// Maximum length of the subject in front of a line that is not clear on its own, in columns.
 const TOPIC_COLUMNS: usize = 60;
-/// Points that a candidate loses because it was too long and had to be cut at a clause.
-const CUT_POINTS: i32 = 9;
-/// Points that a candidate loses because none of its words occurs elsewhere in the turn.
-const UNRELATED_POINTS: i32 = 12;
-/// Number of statements of a closing message that may become the title.
-const MOST_STATEMENTS: usize = 10;
 
-/// The candidates for a title, in order of their appearance.
-struct Candidates<'a> {
-    evidence: &'a Evidence,
-    lines: Vec<(i32, String)>,
-}
-
-impl Candidates<'_> {
-    fn add(&mut self, points: i32, text: &str, is_request: bool) {
-        let line = title_line(text);
-        let is_cut = line.chars().count() + 12 < text.trim().chars().count();
-        let clarity = clarity(&line);
-        let coverage = self.evidence.coverage(&line, is_request);
-        let faults = if is_cut { CUT_POINTS } else { 0 } + if coverage == 0 { UNRELATED_POINTS } else { 0 };
-        let points = points + clarity + coverage - faults;
-        if clarity > REJECTED && points >= LEAST_POINTS {
-            self.lines.push((points, line));
-        }
-    }
-
-    /// The candidate with the most points, the first in case of a tie.
-    fn best(self) -> Option<(i32, String)> {
-        self.lines.into_iter().reduce(|best, next| if next.0 > best.0 { next } else { best })
-    }
-}
-
-/// The title; `None` if the turn has no suitable line.
-pub(super) fn title(turn: &Turn, material: &Material, evidence: &Evidence) -> Option<String> {
+/// The title; `None` if the turn has no words and changed nothing.
+pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
     let commits = turn.commits();
-    if let [only] = commits.as_slice()
-        && let Some(title) = subject(&only.subject)
-    {
-        return Some(title);
+    let subject = commits.first().and_then(|commit| subject(&commit.subject));
+    if let Some(subject) = subject.clone().filter(|_| commits.len() == 1) {
+        return Some(subject);
     }
-    if let Some(title) = material.plan.as_ref().and_then(|plan| readable(&plan.heading)) {
-        return Some(title);
+    if let Some(plan) = &material.plan {
+        return Some(plan.heading.clone());
     }
     let has_acted = turn.has_changed();
-    let asked = turn.request().filter(|request| !is_trivial(request));
-    let mut candidates = Candidates { evidence, lines: Vec::new() };
-    if let Some(first) = commits.first().and_then(|first| subject(&first.subject)) {
-        candidates.add(source::COMMIT, &first, false);
-    }
-    match (asked, &turn.earlier_request) {
-        (Some(request), _) => requested(&mut candidates, request, has_acted),
-        (None, Some(earlier)) if has_acted => {
-            if let Some(earlier) = request::stated(earlier) {
-                candidates.add(source::EARLIER_REQUEST, &earlier, true);
-            }
-        }
-        _ => {}
-    }
-    stated(&mut candidates, material, has_acted);
-    let (points, line) = candidates.best().or_else(|| Some((0, from_files(turn)?)))?;
-    Some(match &turn.topic {
-        Some(topic) if points < CLEAR_POINTS && !is_near(topic, &line) => {
-            format!("{line} (during: {})", shorten(topic, TOPIC_COLUMNS))
-        }
-        _ => line,
+    let asked = turn.request().map(request::lines).unwrap_or_default();
+    let of_kind = |kind: Asked| asked.iter().find(|(known, _)| *known == kind).map(|(_, line)| line.clone());
+    let lead = lead(material, has_acted);
+    let clear_lead = lead.clone().filter(|line| is_clear(line));
+    // An instruction that was not carried out would claim that it was.
+    let requested = if has_acted { of_kind(Asked::Instruction) } else { of_kind(Asked::Question) };
+    let inherited = || {
+        let earlier = turn.earlier_request.as_deref().filter(|_| turn.request().is_none_or(is_trivial));
+        earlier.filter(|_| has_acted).and_then(request::stated)
+    };
+    let reported = || of_kind(Asked::Report).map(|line| format!("Reported: {line}"));
+    subject
+        .or(requested)
+        .or(clear_lead)
+        .or_else(inherited)
+        .or_else(reported)
+        .or_else(|| of_kind(Asked::Question).filter(|_| has_acted))
+        .or_else(|| under_topic(turn, lead.as_deref()))
+        .or_else(|| from_files(turn))
+        .or(lead)
+        .or_else(|| Some(title_line(turn.request()?)).filter(|line| !line.is_empty()))
+}
+
+/// The first sentence of the answer. In a turn that changed something a change goes before its cause, which would read as an
+/// open problem.
+fn lead(material: &Material, has_acted: bool) -> Option<String> {
+    let line = |statement: &Statement| {
+        let first = sentences(&statement.text).into_iter().next()?;
+        let first = if statement.items.is_empty() { first } else { first.split(": ").next()?.to_owned() };
+        let line = title_line(&without_person(without_label(&first)));
+        (!line.is_empty() && !first.ends_with('?')).then_some(line)
+    };
+    let body: Vec<&Statement> = material.body().take(2).collect();
+    let change =
+        body.iter().find(|statement| has_acted && line(statement).is_some_and(|line| is_change(&line)));
+    change.or(body.first()).and_then(|statement| line(statement))
+}
+
+/// The subject of the conversation and a line that needs it.
+fn under_topic(turn: &Turn, line: Option<&str>) -> Option<String> {
+    let topic = turn.topic.as_deref()?.trim_end_matches('?');
+    let topic = shorten(topic, TOPIC_COLUMNS);
+    Some(match line {
+        Some(line) => format!("{topic}: {}", shorten(line, TITLE_COLUMNS - TOPIC_COLUMNS)),
+        None => topic,
     })
 }
 
-/// Adds the lines of a request. As a title, an instruction that was not carried out would claim that it was.
-fn requested(candidates: &mut Candidates<'_>, request: &str, has_acted: bool) {
-    // A problem reported at the start may be solved at the end.
-    let label = |line: &str| if request::is_problem(line) { "Reported: " } else { "" };
-    if let Some(headline) = request::headline(request) {
-        candidates.add(source::HEADLINE, &format!("{}{headline}", label(headline)), true);
-    }
-    for (at, sentence) in request::sentences_of(request).into_iter().take(3).enumerate() {
-        let later = 2 * at as i32;
-        let asked = sentence.split_once("? ").map_or(sentence.as_str(), |(asked, _)| asked);
-        let line = request::without_politeness(asked);
-        if request::is_question(asked) {
-            let points = if has_acted { source::STATEMENT } else { source::QUESTION };
-            candidates.add(points - later, &format!("{}?", line.trim_end_matches('?')), true);
-        } else if request::begins_with_verb(&line, has_acted) {
-            candidates.add(source::INSTRUCTION - later, &line, true);
-        } else if !request::begins_with_verb(&line, true)
-            && request::is_prose(&line)
-            && clarity(&line) > REJECTED
-        {
-            candidates.add(source::REPORT - later, &format!("{}{line}", label(&line)), true);
-        }
-    }
-}
-
-/// Adds the lines of the closing message: changes and causes first, then other statements, lists and headings.
-fn stated(candidates: &mut Candidates<'_>, material: &Material, has_acted: bool) {
-    let change = |points: i32| if has_acted { points } else { source::STATEMENT };
-    for (at, unit) in material.body().take(MOST_STATEMENTS).enumerate() {
-        let later = at as i32;
-        if unit.section == Section::Proposal {
-            continue;
-        }
-        if !unit.heading.is_empty() {
-            candidates.add(source::HEADING - later, &unit.heading, false);
-        }
-        if unit.items.is_empty() {
-            statement(candidates, unit, later, has_acted);
-            continue;
-        }
-        if let Some((lead, _)) = unit.text.split_once(": ") {
-            let lead = without_person(lead);
-            let is_change = begins_with_change(&lead);
-            candidates.add(
-                if is_change { change(source::CHANGE) } else { source::LIST_LEAD } - later,
-                &lead,
-                false,
-            );
-        }
-        for item in unit.items.iter().take(3).filter(|item| has_acted && begins_with_change(item)) {
-            candidates.add(source::LISTED_CHANGE - later, item, false);
-        }
-    }
-}
-
-fn statement(candidates: &mut Candidates<'_>, unit: &Unit, later: i32, has_acted: bool) {
-    let sentences = sentences(&unit.text);
-    let Some(first) = sentences.first() else { return };
-    let line = without_person(without_label(first));
-    if line.ends_with(['?', ':']) {
-        return;
-    }
-    // "Fixed all of it. However, …" is not a success.
-    let is_limited = sentences.get(1).is_some_and(|next| {
-        ["However", "But ", "Unfortunately", "Still,"].iter().any(|start| next.starts_with(start))
-    });
-    let points = if is_limited {
-        0
-    } else if has_acted && begins_with_change(&line) {
-        source::CHANGE
-    } else if unit.section == Section::Reason || is_cause(first) {
-        // The cause of a solved problem would read as an open problem.
-        if has_acted { 0 } else { source::CAUSE }
-    } else {
-        source::STATEMENT
-    };
-    candidates.add(points - later, &line, false);
-}
-
-/// Points for a heading, which was written for readers: it needs less clarity than a sentence of a conversation.
-fn readable(text: &str) -> Option<String> {
-    let title = title_line(text);
-    let words = title.split_whitespace().count();
-    (clarity(&title) >= 0 || words >= 2 && title.split_whitespace().any(is_name)).then_some(title)
+/// Names of changed files and functions: the last resort for a turn without words.
+fn from_files(turn: &Turn) -> Option<String> {
+    let files = turn.changed_files();
+    let functions =
+        if turn.functions.is_empty() { String::new() } else { format!("{} in ", listed(&turn.functions, 2)) };
+    (!files.is_empty()).then(|| title_line(&format!("Edits to {functions}{}", listed(&files, 2))))
 }
 
 /// The subject of a commit, which was written for newcomers, unless it has only a word or two.
-fn subject(subject: &str) -> Option<String> {
-    let title = title_line(&without_prefix(subject));
-    let says_something = title.split_whitespace().count() >= 3 && clarity(&title) > REJECTED;
-    says_something.then_some(title)
-}
-
 /// "fix(parser): handle empty input (#12)" → "Handle empty input".
-fn without_prefix(subject: &str) -> String {
+fn subject(subject: &str) -> Option<String> {
     static PREFIX: LazyLock<Option<Regex>> =
         LazyLock::new(|| pattern(r"^[a-zA-Z]+(\([^)]*\))?!?:\s+|\s*\(#\d+\)$"));
     let bare = PREFIX.as_ref().map_or(subject.into(), |prefix| prefix.replace_all(subject, ""));
-    capitalised(bare.trim())
+    let title = title_line(bare.trim());
+    (title.split_whitespace().count() >= 3).then_some(title)
 }
 
 /// "Root cause: X" → "X".
 fn without_label(text: &str) -> &str {
-    if let Some((_, after)) = text.split_once(" After: ") {
-        return after;
-    }
+    const LABELS: &str = "cause|bug|problem|issue|reason|fix|solution|change|changes|fixed|yes|no";
     match text.split_once(": ") {
-        Some((label, rest)) if is_label(label) && rest.len() > 20 => rest,
+        Some((label, rest)) if rest.len() > 20 && label.len() <= 24 => {
+            let lower = label.to_lowercase();
+            let is_label = each(LABELS).any(|known| lower == known || lower.ends_with(&format!(" {known}")));
+            if is_label { rest } else { text }
+        }
         _ => text,
     }
 }
 
-/// True for labels that name the kind of the statement and not its subject.
-fn is_label(label: &str) -> bool {
-    const LABELS: &str = "cause|bug|problem|issue|reason|fix|solution|result|summary|change|changes|after|done|fixed|note|\
-        answer|update|finding|conclusion|yes|no|short answer";
-    let lower = label.to_lowercase();
-    each(LABELS).any(|known| lower == known || lower.ends_with(&format!(" {known}"))) && lower.len() <= 24
-}
-
-/// "Root cause: …", "Bug: …": a label that announces a cause.
-fn is_cause(text: &str) -> bool {
-    let label = text.split_once(": ").map(|(label, _)| label.to_lowercase());
-    label.is_some_and(|label| {
-        ["cause", "bug", "problem", "issue", "reason"].iter().any(|word| label.ends_with(word))
-    })
-}
-
 /// "Added …", "Renamed …", "`load()` now …".
-fn begins_with_change(text: &str) -> bool {
-    let first = text.split_whitespace().next().unwrap_or_default();
+fn is_change(text: &str) -> bool {
     const IRREGULAR: &str =
-        "Found|Made|Wrote|Built|Kept|Split|Put|Took|Cut|Set|Gave|Broke|Chose|Rebuilt|Rewrote|Swapped|Brought";
+        "Made|Wrote|Built|Kept|Split|Put|Took|Cut|Set|Gave|Chose|Rebuilt|Rewrote|Swapped|Brought";
+    let first = text.split_whitespace().next().unwrap_or_default();
     let is_past = first.len() > 4 && first.ends_with("ed") && first.starts_with(char::is_uppercase)
         || each(IRREGULAR).any(|verb| verb == first);
-    let is_chain = text.contains(['→', '=']);
-    is_past || (!is_chain && text.split_whitespace().take(6).any(|word| word == "now"))
+    is_past || text.split_whitespace().take(6).any(|word| word == "now")
 }
 
 /// "I've now added X" → "Added X".
 fn without_person(text: &str) -> String {
     static PERSON: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
-            r"(?i)^(now |fixed[.!:] |done[.!:] |yes[,.!:] )*((i|we)('ve| have) (just |now |also |successfully )*|(i|we) (just |now |also |successfully )*(?P<verb>\w+ed\b))?",
+            r"(?i)^(now |fixed[.!:] |done[.!:] |yes[,.!:] |no[,.!:] )*((i|we)('ve| have) (just |now |also |successfully )*|(i|we) (just |now |also |successfully )*(?P<verb>\w+ed\b))?",
         )
     });
     let Some(found) = PERSON.as_ref().and_then(|person| person.captures(text)) else {
@@ -256,12 +130,99 @@ fn without_person(text: &str) -> String {
     capitalised(&text[start..])
 }
 
-/// The last resort for a turn that changed files without any statement.
-fn from_files(turn: &Turn) -> Option<String> {
-    let files = turn.changed_files();
-    let functions =
-        if turn.functions.is_empty() { String::new() } else { format!("{} in ", listed(&turn.functions, 2)) };
-    (!files.is_empty()).then(|| title_line(&format!("Edits to {functions}{}", listed(&files, 2))))
+/// One line, capitalised, without the marks around it; a long one ends with a clause.
+pub(super) fn title_line(text: &str) -> String {
+    let is_mark = |char: char| char.is_whitespace() || "“”*:.,-–—".contains(char);
+    let mut line = one_line(without_number(text.trim_matches(is_mark)));
+    if line.chars().count() > TITLE_COLUMNS {
+        let fitting = head(&line, TITLE_COLUMNS);
+        let ends = ". |; |: | - | — | – | (|, so |, which |, because |, and |, while |, where |, with | because | so that ";
+        let is_whole = |cut: &usize| {
+            let kept = &line[..*cut];
+            *cut >= TITLE_COLUMNS / 3 && is_balanced(kept) && !is_dangling(kept)
+        };
+        let cuts = each(ends).flat_map(|end| fitting.match_indices(end).map(|(at, _)| at));
+        if let Some(cut) = cuts.filter(is_whole).max() {
+            line.truncate(cut);
+        }
+    }
+    capitalised(&shorten(line.trim_matches(is_mark), TITLE_COLUMNS))
+}
+
+/// Words that point at something a newcomer cannot see.
+const POINTING: &str =
+    "this|these|those|it|its|it's|they|them|their|he|she|same|above|below|here|there|you|your|me|us";
+/// Words that continue a conversation, or begin half a sentence.
+const CONTINUING: &str = "but|or|because|not|still|yes|no|maybe|looks|seems|option|instead|since|as|wait|right|both|either|neither|some|none|me|my|i|is|are|was|were|did|does|do|\
+    there|looking|so|and|also|ah|oh|hmm|you're|that|that's|if|after|once|while|although|though|unless|given|before|when|where|whether|which|then|again|what|now";
+/// Words in the first person.
+const SPEAKING: &str =
+    "i|i'm|i'd|i'll|i've|we'll|let|let's|think|maybe|guess|wonder|please|probably|hmm|feel|want";
+/// Words that say little about a subject.
+const WEAK: &str = "the|a|an|to|of|in|on|for|and|or|with|is|are|be|was|were|we|i|me|my|our|not|do|does|did|can|could|should|would|will|have|has|had|there|now|then|also|just|as|at|by|from|so|if|but|when|what|\
+    which|how|why|where|who|all|any|some|more|one|two|new|make|made|get|use|used|using|add|added|fix|fixed|change|changed|changes|update|updated|check|review|explain|list|please|want|need|think|like|look|see|thing|things|stuff|something|\
+    anything|everything|code|file|files|test|tests|work|works|sure|maybe|really|very|too|only|up|out|into|about|other|first|last|way|case|cases|issue|issues|problem|place|places|part|left|right|help|doing|\
+    following|provide|analysis|implement|implemented|implementation|summary|branch|line|lines|step|steps|phase|task|pr|comment|comments|approach|logic|version|plan|clear|detailed|several|couple|it|its|this|that|these|those|they|them";
+
+/// True if someone who was not there understands the line: it names its subject and points at nothing outside of itself.
+pub(super) fn is_clear(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    const BANNED: &str = "run |research |find that|answer:|commit |push |switch |pull |stage |plan: |implement the following|change file";
+    if each(BANNED).any(|start| lower.starts_with(start)) || lower.contains("://") {
+        return false;
+    }
+    if line.chars().any(|char| char > '\u{2e7f}') {
+        return line.chars().count() >= 8;
+    }
+    let is_edge = |char: char| char.is_whitespace() || ",;:()\"?!".contains(char);
+    let words: Vec<&str> = lower
+        .split(is_edge)
+        .map(|word| word.trim_matches(['.', '\'', '`', '*']))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let among = |list: &'static str, word: &str| each(list).any(|known| known == word);
+    let is_strong = |word: &&&str| word.chars().count() > 2 && !among(WEAK, word);
+    let strong = words.iter().filter(is_strong).count();
+    let names = line.split_whitespace().filter(|word| is_name(word)).count();
+    // A pronoun is fine behind the words that it stands for.
+    let points_outside = words.iter().enumerate().any(|(at, word)| {
+        among(POINTING, word) && words[..at].iter().filter(is_strong).count() < 2
+            || matches!(*word, "this" | "these")
+    });
+    let first = words.first().copied().unwrap_or_default();
+    let symbols = line.chars().filter(|char| "=→%│|<>{}+✓✗❌✅~".contains(*char)).count();
+    (strong >= 4 || strong >= 3 && words.len() >= 4 || strong >= 2 && names >= 1 && words.len() >= 3)
+        && !points_outside
+        && !among(CONTINUING, first)
+        && !words.iter().any(|word| among(SPEAKING, word))
+        && !is_dangling(line)
+        && is_balanced(line)
+        && symbols <= 2
+        && !first.starts_with(|char: char| char.is_ascii_digit())
+}
+
+/// True for half a sentence.
+fn is_dangling(text: &str) -> bool {
+    const DANGLING: &str = "and|or|because|but|with|to|of|for|if|when|that|the|a|an|in|on|by|from|as|is|are|so|not|since|yes|has|have|had|shows|show|includes|uses|will|be|was|were|both|its|via|following|than|into|at|creates";
+    let last = text.rsplit(char::is_whitespace).next().unwrap_or_default().to_lowercase();
+    let last = last.trim_matches(|char: char| !char.is_alphanumeric());
+    each(DANGLING).any(|known| known == last) || text.ends_with(['…', ':', '-', '—'])
+}
+
+/// True if code marks, parentheses and quotes come in pairs.
+fn is_balanced(text: &str) -> bool {
+    let count = |mark: char| text.matches(mark).count();
+    count('`').is_multiple_of(2) && count('(') == count(')') && count('"').is_multiple_of(2)
+}
+
+/// True for words that name something: `code`, paths, identifiers, proper names inside a sentence.
+fn is_name(word: &str) -> bool {
+    let word = word.trim_matches(|char: char| ",.;:!?()'\"".contains(char));
+    let has_inner_capital =
+        word.chars().skip(1).any(char::is_uppercase) && word.chars().any(char::is_lowercase);
+    word.contains('`')
+        || has_inner_capital
+        || (word.len() > 3 && word.chars().skip(1).any(|char| "_./:@-".contains(char)))
 }
 
 #[cfg(test)]
@@ -270,11 +231,42 @@ mod tests {
 
     #[test]
     fn prefixes_of_commits_and_persons_go() {
-        assert_eq!(without_prefix("fix(parser)!: handle empty input (#12)"), "Handle empty input");
-        assert_eq!(without_prefix("Handle empty input"), "Handle empty input");
+        assert_eq!(subject("fix(parser)!: handle empty input (#12)").as_deref(), Some("Handle empty input"));
+        assert_eq!(subject("wip"), None);
         assert_eq!(without_person("I've now added a lock"), "Added a lock");
-        assert_eq!(without_person("Fixed. Removed the lock"), "Removed the lock");
         assert_eq!(without_person("We moved the lock"), "Moved the lock");
         assert_eq!(without_person("We can move the lock"), "We can move the lock");
+    }
+
+    #[test]
+    fn a_clear_line_names_its_subject() {
+        for clear in [
+            "Retry uploads when the signed URL expires",
+            "Checkpoint files follow symbolic links",
+            "Hide the start command from the help text",
+            "Retry the upload queue when it drops an event",
+            "Rename parseFoo to readFoo in the lexer",
+            "修复登录页面的错误并添加测试",
+        ] {
+            assert!(is_clear(clear), "{clear}");
+        }
+        for vague in [
+            "Retry it when that expires",
+            "I think we should maybe hide this",
+            "At each prompt start",
+            "Do the implementation too",
+            "The updated script will now show",
+            "Run the whole test suite again",
+            "Changes to the (first part of the parser",
+            "Check this is the same for manual and auto strategy in all places",
+        ] {
+            assert!(!is_clear(vague), "{vague}");
+        }
+    }
+
+    #[test]
+    fn long_lines_end_with_a_clause() {
+        let long = "The worker keeps the claim of a row that it could not store, so that the next run finds the same row again and tries once more";
+        assert_eq!(title_line(long), "The worker keeps the claim of a row that it could not store");
     }
 }
