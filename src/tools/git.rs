@@ -1,7 +1,7 @@
 //! Commits, pushes and pull requests, from the command line and its output.
 
 use super::shell::Simple;
-use crate::text::{one_line, shorten};
+use crate::text::{head, shorten};
 
 /// A commit that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,12 +10,12 @@ pub struct Commit {
     pub id: Option<String>,
     /// The first line of its message.
     pub subject: String,
-    /// The rest of its message, without trailers.
+    /// The rest of its message, line by line, without trailers.
     pub body: String,
 }
 
 const SUBJECT_COLUMNS: usize = 120;
-const BODY_COLUMNS: usize = 1_200;
+const BODY_BYTES: usize = 1_200;
 
 /// The commits that a command made: from git's own output, else, if it succeeded, from the message that it was given.
 pub(crate) fn commits(commands: &[Simple], output: &str, went_well: bool) -> Vec<Commit> {
@@ -75,10 +75,10 @@ fn message(simple: &Simple) -> (String, String) {
         parts.push(text);
     }
     let whole = parts.join("\n");
-    let mut lines = whole.lines().map(str::trim).filter(|line| !line.is_empty() && !is_trailer(line));
-    let subject = lines.next().map(|line| shorten(line, SUBJECT_COLUMNS)).unwrap_or_default();
-    let body = one_line(&lines.collect::<Vec<_>>().join(" "));
-    (subject, shorten(&body, BODY_COLUMNS))
+    let mut lines = whole.lines().filter(|line| !line.trim().is_empty() && !is_trailer(line.trim()));
+    let subject = lines.next().map(|line| shorten(line.trim(), SUBJECT_COLUMNS)).unwrap_or_default();
+    let body = lines.collect::<Vec<_>>().join("\n");
+    (subject, head(&body, BODY_BYTES).to_owned())
 }
 
 /// The text of `$(cat <<'EOF' … EOF)`.

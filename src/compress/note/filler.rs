@@ -14,14 +14,14 @@ const FILLER_CHARS: usize = 170;
 const FILLER: [&str; 6] = [
     // Praise and exclamations.
     r"(perfect|great|excellent|awesome|done|fixed|good|nice|wonderful|ok(ay)?|got\ it|understood|sure|yes|no|right|exactly|correct|absolutely|all\ (set|good|done|clean|green)
-      |you'?re\ (absolutely\ )?(right|correct|welcome)|(good|great|nice|excellent)\ (catch|point|question|idea|call)(\ on\b.*)?|that'?s\ (it|better|right|correct)|interesting\ \w+)
+      |you('re|\ are)\ (absolutely\ |completely\ )?(right|correct|welcome)\b[^.,;]{0,40}|you\ raise\b.*|glad\b.*|(good|great|nice|excellent)\ (catch|point|question|idea|call)(\ on\b.*)?|that'?s\ [^.,;:]{0,30}|interesting\ \w+)
       ([\s,.!-]+(all\ )?(done|now|fixed|set|good|point|catch))*",
     // Claims of success: only certain results may make them.
-    r"(now\ )?(all|both|the|every|everything|[0-9][0-9,]*|no|zero|lint(er|ing)?|type-?checks?|rust|go|typescript|tests?|build|code|it|formatting|unit|integration|full)\b[^.:]*?
+    r"(now\ )?(all|both|the|every|everything|[0-9][0-9,]*|no|zero|lint(er|ing)?|type-?checks?|rust|go|typescript|tests?|build|code|it|formatting|pre-commit|hooks|checks?|commit|unit|integration|full)\b[^.:]*?
       \b(pass(es|ed|ing)?|(is|are|lint|now)\ clean|cleanly|green|succeed(s|ed)?|successful(ly)?|compile[sd]?|builds|in\ (place|order)|look(s|ing)?\ (good|correct|clean|right)
       |(is|are)\ (now\ )?(complete|done|good|fixed|ready|working|up\ to\ date|staged)|no\ (issues|errors|regressions|warnings|problems)|(issues|errors|warnings)\ (found|remain))\b[^.]*",
     // Announcements.
-    r"(now\ )?i\ (now\ )?(fully\ |clearly\ )?(understand|see)\b.*|(the\ )?analysis\ (is\ )?(done|complete)\b.*|(i\ )?(have\ )?found\ (it|the\ (root\ cause|actual\ bug|problem|issue|bug))
+    r"(now\ )?i\ (can\ )?(now\ )?(fully\ |clearly\ )?(understand|see)\b.*|(the\ )?(analysis|review|investigation)\ (is\ )?(done|complete)\b.*|(i\ )?(have\ )?found\ (it|the\ (root\ cause|actual\ bug|problem|issue|bug))
       |(here('s|\ is|\ are)|below\ (is|are)|the\ following|in\ summary|to\ summarize|let\ me|now\ (let\ me|i('ll|\ will|\ have|\ need))|i('ll|\ will|\ am\ going\ to|'m\ going\ to)
       |first,?\ (let|i)|next,?\ (let|i)|i\ (now\ )?have\ (all|enough|everything|a\ (clear|complete|full|good))|based\ on\ (my|the|your)\b[^,]*)\b.*
       |(i('ve|\ have)|we('ve|\ have)|i)\ (successfully\ |now\ )?(completed|finished|implemented|made|updated|applied|verified|summarized|created|reviewed|analyzed|compiled|done)\b
@@ -41,8 +41,14 @@ const FILLER: [&str; 6] = [
       |what\ would\ you\ like|which\ (one|option|approach)|how\ would\ you\ like|sound\ good|soll\ ich|möchtest\ du|souhaitez|voulez)\b.*",
 ];
 
-/// True for a sentence or a heading without content.
+/// True for a sentence or a heading without content, also behind a label: "`make test` - all tests pass".
 pub(super) fn is_filler(text: &str) -> bool {
+    let is_label = |label: &str| label.split_whitespace().count() <= 4;
+    let behind = [" - ", " — ", ": "].iter().find_map(|mark| text.split_once(mark));
+    is_empty(text) || behind.is_some_and(|(label, rest)| is_label(label) && is_empty(rest))
+}
+
+fn is_empty(text: &str) -> bool {
     static PATTERN: LazyLock<Option<Regex>> =
         LazyLock::new(|| pattern(&format!("(?ix)^({})$", FILLER.join("|"))));
     let bare = text.trim_matches(|char: char| !char.is_alphanumeric() && char != '?');
@@ -56,12 +62,19 @@ pub(super) fn is_filler(text: &str) -> bool {
 pub(super) fn without_opener(text: &str) -> String {
     static OPENER: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
-            r"(?i)^((you'?re (absolutely )?(right|correct)|(good|great|nice) (catch|point|question|idea|call)|perfect|excellent|great|done|fixed|right|got it|understood|sure)\s*(\s[—–-]|[,.!:;])\s+|(summary|finding|result|conclusion|bottom line|answer|short answer|tl;dr|done|update|note)\s*:\s+)",
+            r"(?i)^((you'?re (absolutely )?(right|correct)|(good|great|nice) (catch|point|question|idea|call)|perfect|excellent|great|done|fixed|right|got it|understood|sure|yes|no|yeah|found it)\s*(\s[—–-]|[,.!:;])\s+|so,? |because |(summary|finding|result|conclusion|bottom line|answer|short answer|tl;dr|done|update|note)\s*:\s+)",
         )
     });
     let mut rest = text;
     while let Some(found) = OPENER.as_ref().and_then(|opener| opener.find(rest)) {
         rest = &rest[found.end()..];
+    }
+    // "The change is done — the flag is now passed on": the claim goes, the statement stays.
+    if let Some((claim, statement)) = rest.split_once(" — ").or_else(|| rest.split_once(" - "))
+        && is_empty(claim)
+        && statement.split_whitespace().count() >= 4
+    {
+        rest = statement;
     }
     if rest.len() == text.len() { text.to_owned() } else { capitalised(rest) }
 }
@@ -105,6 +118,8 @@ mod tests {
             "No issues found.",
             "Tests pass and lint is clean.",
             "Soll ich das committen?",
+            "`make test` - All unit tests pass",
+            "That's a clean design.",
         ] {
             assert!(is_filler(filler), "{filler}");
         }
@@ -127,6 +142,7 @@ mod tests {
     fn openers_and_empty_labels_go() {
         assert_eq!(without_opener("You're right - the cache is stale"), "The cache is stale");
         assert_eq!(without_opener("Done — moved the lock."), "Moved the lock.");
+        assert_eq!(without_opener("The change is done — the flag is passed on."), "The flag is passed on.");
         assert_eq!(without_opener("Summary: Two writers, one file."), "Two writers, one file.");
         assert_eq!(
             without_opener("Great circle distances are cached."),

@@ -137,6 +137,8 @@ fn outcome(observation: &ObservationDraft) -> String {
 struct Material {
     /// Statements in order, filler removed.
     statements: Vec<Statement>,
+    /// The heading of the closing message.
+    own_title: Option<String>,
     /// The plan that the turn carries out, if there is one.
     plan: Option<Plan>,
     /// Sections that can stand in title and summary. Proposals count only where nothing was changed, and asides only where
@@ -185,7 +187,8 @@ impl Material {
         } else {
             &[Section::Aside]
         };
-        Self { statements, plan, sections }
+        let own_title = turn.closing().and_then(|closing| prose::own_title(&local(closing)));
+        Self { statements, own_title, plan, sections }
     }
 
     /// Statements that can stand in a summary.
@@ -246,7 +249,7 @@ fn summary(turn: &Turn, material: &Material, title: &str) -> Option<String> {
         chosen.extend(rows());
     }
     let mut texts: Vec<String> =
-        chosen.iter().map(|statement| finished(&clause(&statement.text, STATEMENT_COLUMNS))).collect();
+        chosen.iter().map(|statement| finished(&clause(&statement.shown(), STATEMENT_COLUMNS))).collect();
     if !texts.iter().any(|text| prose::gives_reason(text)) {
         let outside = outside_reason(turn, material).filter(|text| !is_near(text, title));
         if texts.is_empty() && outside.is_some() && turn.has_changed() {
@@ -365,7 +368,7 @@ fn detail(turn: &Turn, material: &Material, title: &str, used: &str) -> Option<S
     push(plan_reason(material).unwrap_or_default());
     let rest = material.body().filter(|statement| statement.text.split_whitespace().count() >= 4);
     for statement in rest.filter(|statement| !is_near(&statement.text, title)) {
-        push(clause(&statement.text, STATEMENT_COLUMNS));
+        push(clause(&statement.shown(), STATEMENT_COLUMNS));
     }
     for statement in turn.commits().into_iter().flat_map(|commit| prose::statements(&commit.body)) {
         push(clause(&statement.text, STATEMENT_COLUMNS));

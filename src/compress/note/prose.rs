@@ -13,6 +13,10 @@ use crate::text::{clean, each, one_line, pattern};
 pub(super) struct Statement {
     /// The text on one line, without markup except for code. A list is one statement, with the line that introduces it.
     pub text: String,
+    /// The heading above it, if it is the first statement below and the heading has content.
+    pub heading: String,
+    /// The line that introduces the list, without its colon; empty if there is none.
+    pub lead: String,
     /// The items, if it is a list.
     pub items: Vec<String>,
     /// True for a row of a table.
@@ -37,6 +41,11 @@ pub(super) enum Section {
 }
 
 impl Statement {
+    /// The statement with its heading, without which it may mean little.
+    pub fn shown(&self) -> String {
+        if self.heading.is_empty() { self.text.clone() } else { format!("{}: {}", self.heading, self.text) }
+    }
+
     /// True if the statement gives a reason.
     pub fn gives_reason(&self) -> bool {
         self.section == Section::Reason || gives_reason(&self.text)
@@ -68,25 +77,35 @@ const LIST_BYTES: usize = 360;
 
 /// The statements of a message, in order, without filler.
 pub(super) fn statements(message: &str) -> Vec<Statement> {
+    read(message).statements
+}
+
+/// The first heading of a message that has content: the title that its author gave it.
+pub(super) fn own_title(message: &str) -> Option<String> {
+    read(message).title
+}
+
+fn read(message: &str) -> Reader {
     let cleaned = clean(crate::text::head(message, MOST_BYTES));
     let mut reader = Reader::default();
     let mut in_code = false;
     for line in cleaned.lines() {
         let trimmed = line.trim();
         if trimmed.starts_with("```") || trimmed.starts_with("~~~") {
-            reader.end_at_code();
+            reader.end_block();
             in_code = !in_code;
         } else if !in_code {
             reader.line(line, trimmed);
         }
     }
     reader.end_block();
-    reader.statements
+    reader
 }
 
 #[derive(Default)]
 struct Reader {
     statements: Vec<Statement>,
+    title: Option<String>,
     section: Section,
     /// The heading, until a statement has taken it.
     heading: String,
@@ -107,7 +126,12 @@ impl Reader {
         } else if let Some(heading) = heading(trimmed) {
             self.end_block();
             self.section = section_of(&heading);
-            self.heading = heading.trim_end_matches(':').to_owned();
+            self.heading = without_opener(heading.trim_end_matches(':'));
+            let is_title =
+                trimmed.starts_with('#') && self.section == Section::Body && !is_neutral(&self.heading);
+            if is_title && self.title.is_none() && self.statements.len() <= 1 {
+                self.title = Some(self.heading.clone());
+            }
         } else if trimmed.starts_with('|') {
             self.end_block();
             self.row(trimmed);
@@ -137,7 +161,8 @@ impl Reader {
         self.end_list();
         let paragraph = plain(&std::mem::take(&mut self.paragraph));
         let mut parts: Vec<String> = Vec::new();
-        for sentence in sentences(&paragraph).into_iter().filter(|sentence| !is_filler(sentence)) {
+        let sentences_left = sentences(&paragraph).into_iter().map(|sentence| without_opener(&sentence));
+        for sentence in sentences_left.filter(|sentence| sentence.ends_with(':') || !is_filler(sentence)) {
             match parts.last_mut().filter(|last| points_back(&sentence) && !last.ends_with(':')) {
                 Some(last) => {
                     last.push(' ');
@@ -150,14 +175,14 @@ impl Reader {
             text.ends_with(':') || is_before_list && !text.ends_with(['.', '!', '?', '。'])
         };
         self.lead = parts.pop_if(introduces);
-        parts.into_iter().for_each(|text| self.push(text, Vec::new(), false));
+        parts.into_iter().for_each(|text| self.push_text(text));
         // "Fixed the race. The queue now:" introduces with its last sentence only.
         if let Some(lead) = &mut self.lead {
             let mut sentences = sentences(lead);
             let last = sentences.pop().unwrap_or_default();
             if !sentences.is_empty() {
                 *lead = last;
-                self.push(sentences.join(" "), Vec::new(), false);
+                self.push_text(sentences.join(" "));
             }
         }
     }
@@ -173,12 +198,14 @@ impl Reader {
         if lead.as_deref().is_some_and(is_offer) {
             return;
         }
+        let lead = lead.filter(|lead| !is_filler(lead));
         let is_alone = |item: &String| item.split_whitespace().count() >= 5;
         if lead.is_none() && self.section != Section::Open && items.iter().all(is_alone) {
-            items.into_iter().for_each(|item| self.push(item, Vec::new(), false));
+            items.into_iter().for_each(|item| self.push_text(item));
             return;
         }
-        let mut text = lead.map(|lead| format!("{}:", lead.trim_end_matches(':'))).unwrap_or_default();
+        let lead = lead.map(|lead| lead.trim_end_matches(':').to_owned()).unwrap_or_default();
+        let mut text = if lead.is_empty() { String::new() } else { format!("{lead}:") };
         let mut separator = if text.is_empty() { "" } else { " " };
         for item in &items {
             if !text.is_empty() && separator == "; " && text.len() + item.len() > LIST_BYTES {
@@ -188,22 +215,20 @@ impl Reader {
             text.push_str(item.trim_end_matches(['.', ':', ';']));
             separator = "; ";
         }
-        self.push(text, items, false);
+        self.push(Statement { text, lead, items, ..Statement::default() });
     }
 
-    /// Begins a code block. The line that introduces it is a statement without it.
-    fn end_at_code(&mut self) {
-        self.end_paragraph(false);
-        self.end_list();
-        if let Some(lead) = self.lead.take().filter(|lead| lead.split_whitespace().count() >= 5) {
-            self.push(format!("{}.", lead.trim_end_matches(':')), Vec::new(), false);
-        }
-    }
-
+    /// Ends everything above code, a table or a heading. A line that introduces it is a statement if it is complete without it.
     fn end_block(&mut self) {
         self.end_paragraph(false);
         self.end_list();
-        self.lead = None;
+        let lead = self.lead.take().map(|lead| lead.trim_end_matches(':').to_owned());
+        let is_whole = |lead: &String| {
+            lead.split_whitespace().count() >= 5 && !is_offer(lead) && !is_filler(lead) && !is_dangling(lead)
+        };
+        if let Some(lead) = lead.filter(is_whole) {
+            self.push_text(format!("{lead}."));
+        }
     }
 
     fn row(&mut self, line: &str) {
@@ -228,12 +253,17 @@ impl Reader {
                 column => format!("{column}: {cell};"),
             };
             let row: Vec<String> = pairs.iter().map(cell).collect();
-            self.push(row.join(" ").trim_end_matches([';', ':']).to_owned(), Vec::new(), true);
+            let text = row.join(" ").trim_end_matches([';', ':']).to_owned();
+            self.push(Statement { text, is_row: true, ..Statement::default() });
         }
     }
 
-    fn push(&mut self, text: String, items: Vec<String>, is_row: bool) {
-        let text = without_opener(&text);
+    fn push_text(&mut self, text: String) {
+        self.push(Statement { text, ..Statement::default() });
+    }
+
+    fn push(&mut self, statement: Statement) {
+        let text = without_opener(&statement.text);
         let has_content = text.chars().filter(|char| char.is_alphanumeric()).count() >= 3;
         if !has_content || is_filler(&text) {
             return;
@@ -242,21 +272,20 @@ impl Reader {
             Some(Section::Body) | None => self.section,
             Some(section) => section,
         };
-        let text = if is_row { text } else { self.under_heading(text) };
-        self.statements.push(Statement { text, items, is_row, section });
+        let heading = if statement.is_row { String::new() } else { self.take_heading(&text) };
+        self.statements.push(Statement { text, heading, section, ..statement });
     }
 
-    /// Puts the heading in front of its first statement, which means little without it.
-    fn under_heading(&mut self, text: String) -> String {
+    /// The heading for the first statement below it.
+    fn take_heading(&mut self, text: &str) -> String {
         let heading = std::mem::take(&mut self.heading);
         let is_repeated = text.to_lowercase().starts_with(&heading.to_lowercase());
-        let is_needless = heading.is_empty()
-            || is_repeated
+        let is_needless = is_repeated
             || is_neutral(&heading)
             || is_filler(&heading)
             || heading.len() > 80
             || matches!(self.section, Section::Open | Section::Aside);
-        if is_needless { text } else { format!("{heading}: {text}") }
+        if is_needless { String::new() } else { heading }
     }
 }
 
@@ -264,6 +293,14 @@ impl Reader {
 fn append(parent: &mut String, item: &str) {
     parent.push_str(if parent.ends_with(':') { " " } else { ", " });
     parent.push_str(plain(item).trim_end_matches(['.', ';']));
+}
+
+/// True for half a sentence.
+pub(super) fn is_dangling(text: &str) -> bool {
+    const DANGLING: &str = "and|or|because|but|with|to|of|for|if|when|that|the|a|an|in|on|by|from|as|is|are|so|not|since|yes|has|have|had|shows|show|see|like|includes|uses|will|be|was|were|both|its|via|following|than|into|at|creates|run|this|these|where|which|while|without|their|your|only";
+    let last = text.rsplit(char::is_whitespace).next().unwrap_or_default().to_lowercase();
+    let last = last.trim_matches(|char: char| !char.is_alphanumeric());
+    each(DANGLING).any(|known| known == last) || text.ends_with(['…', ':', '-', '—'])
 }
 
 /// True for sentences whose subject is in the sentence before.
@@ -336,7 +373,7 @@ fn section_of(heading: &str) -> Section {
     });
     static ASIDE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
-            r"(?ix)\b(verif\w+|test(s|ing|\ results?|\ coverage|ed)?|checks?|validation|quality\ \w+|build\ \w+|usage|how\ to\ (use|test|run|verify)|
+            r"(?ix)^(\w+\ )?(verif\w+|test(s|ing|\ results?|\ coverage|ed)?|checks?|validation|quality\ \w+|build\ \w+|usage|how\ to\ (use|test|run|verify)|
             sources?|references?|links?|files?\ (changed|modified|created|updated|touched|edited)|(modified|changed|created|new|updated)\ files?|commands?|
             statistics|stats|status|example(\ usage)?|to\ (test|verify|run|use)(\ it)?|praise)\b",
         )
@@ -441,12 +478,13 @@ mod tests {
             [
                 "Added a lock.",
                 "See docs.",
-                "Root cause: Two writers, one file e.g. `a.rs`.",
+                "Two writers, one file e.g. `a.rs`.",
                 "Name: one; State: red",
                 "test on mac"
             ]
         );
         let statements = statements(message);
+        assert_eq!(statements[2].shown(), "Root cause: Two writers, one file e.g. `a.rs`.");
         assert_eq!(statements[2].section, Section::Reason);
         assert_eq!((statements[3].is_row, statements[4].section), (true, Section::Open));
     }

@@ -129,7 +129,8 @@ pub(super) fn lines(request: &str) -> Vec<(Asked, String)> {
         return Vec::new();
     }
     let line = |sentence: String| {
-        let bare = without_politeness(&sentence);
+        let asked = sentence.split_once("? ").map_or(sentence.as_str(), |(asked, _)| asked);
+        let bare = without_politeness(asked);
         let kind = if is_question(&sentence) || begins_with(INQUIRIES, &bare) {
             Asked::Question
         } else if begins_with(VERBS, &bare) {
@@ -137,18 +138,16 @@ pub(super) fn lines(request: &str) -> Vec<(Asked, String)> {
         } else {
             Asked::Report
         };
-        let end = if kind == Asked::Question && sentence.ends_with('?') { "?" } else { "" };
+        let end = if is_question(&sentence) && sentence.contains('?') { "?" } else { "" };
         (kind, format!("{}{end}", title_line(&bare)))
     };
     let found = sentences_of(request).into_iter().take(3).map(line);
     found.filter(|(kind, line)| is_clear(line) && (*kind != Asked::Report || is_prose(line))).collect()
 }
 
-/// The line that states the request best: an instruction or a question, otherwise a report.
+/// The line that states the request: an instruction or a question. A report alone does not tell what was asked.
 pub(super) fn stated(request: &str) -> Option<String> {
-    let lines = lines(request);
-    let best = lines.iter().find(|(kind, _)| *kind != Asked::Report).or(lines.first());
-    best.map(|(_, line)| line.clone())
+    lines(request).into_iter().find(|(kind, _)| *kind != Asked::Report).map(|(_, line)| line)
 }
 
 /// The subject of a conversation: the latest of its requests, given newest first, that a newcomer understands.
@@ -158,8 +157,9 @@ pub fn topic<'a>(mut requests: impl Iterator<Item = &'a String>) -> Option<Strin
 
 /// True for a question that asks for an answer, not for work.
 fn is_question(sentence: &str) -> bool {
-    static REQUEST: LazyLock<Option<Regex>> =
-        LazyLock::new(|| pattern(r"(?i)\b(can|could|would|will) you\b|\bplease\b|^(let'?s|ok,? let'?s)\b"));
+    static REQUEST: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        pattern(r"(?i)\b(can|could|would|will) (you|we)\b|\bplease\b|^(let'?s|ok,? let'?s)\b")
+    });
     const OPENINGS: &str = "is|are|does|do|did|can|could|how|why|what|what's|when|where|which|who|should|would|has|have|was|were|will|isn't|doesn't";
     let asks_for_work = REQUEST.as_ref().is_some_and(|request| request.is_match(sentence));
     let first = sentence.split_whitespace().next().unwrap_or_default().to_lowercase();
@@ -195,7 +195,8 @@ fn sentences_of(prompt: &str) -> Vec<String> {
                 Some((typed, pasted)) if is_paste(pasted) => typed,
                 _ => trimmed,
             };
-            found.extend(sentences(&plain(typed.trim_start_matches(['-', ' ']))));
+            let typed = sentences(&plain(typed.trim_start_matches(['-', ' ']))).into_iter();
+            found.extend(typed.filter(|sentence| !is_paste(sentence)));
         }
         if found.len() >= 6 {
             break;
@@ -260,7 +261,7 @@ fn is_paste(line: &str) -> bool {
 fn without_politeness(sentence: &str) -> String {
     static POLITE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
-            r"(?ix)^[\s*>-]*((hi|hey|hello|ok(ay)?|so|and|also|now|then|alright|well|great|perfect|yes|yeah|no|nope|sorry|please|pls|claude|actually|btw|hm+|another\ (thing|one)|one\ more\ thing
+            r"(?ix)^[\s*>-]*((hi|hey|hello|ok(ay)?|so|and|also|now|then|alright|well|great|perfect|yes|yeah|no|nope|sorry|please|pls|claude|actually|basically|btw|hm+|another\ (thing|one)|one\ more\ thing
               |(quick\ |next\ )?(question|thing|one|note|idea)|for\ option\ \w+|side\ note|not\ sure\ but)\b[\s,.!:–-]+|check\s*:\s*
             |(can|could|would|will|should)\ (you|we|i)\ (please\ |also\ |maybe\ |then\ |now\ |not\ |just\ |try\ to\ )*
             |(i|we)\ ?('d|\ would)\ (like|love)\ (you\ |us\ )?to\ |(i|we)\ (want|need)\ (you\ )?to\ |(i\ (think|feel|guess|wonder)|i'm\ wondering)\ (now\ )?(like\ |if\ |that\ )?(we\ should\ |you\ should\ |it\ should\ )?
@@ -344,10 +345,7 @@ mod tests {
                 "ok, let's rename parseFoo to readFoo in the lexer",
                 Some("Rename parseFoo to readFoo in the lexer"),
             ),
-            (
-                "Session list ignores the branch filter\n\nMedium severity, see list.go",
-                Some("Session list ignores the branch filter"),
-            ),
+            ("Session list ignores the branch filter\n\nMedium severity, see list.go", None),
             ("I think by file is too much", None),
             ("why is that?", None),
             ("this should maybe be a solved problem", None),

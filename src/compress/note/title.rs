@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::Material;
-use super::prose::{Statement, sentences, without_number};
+use super::prose::{Statement, is_dangling, sentences, without_number};
 use super::request::{self, Asked, is_trivial};
 use crate::compress::turn::Turn;
 use crate::text::{capitalised, each, head, listed, one_line, pattern, shorten};
 
 /// Maximum length of a title, in columns.
-const TITLE_COLUMNS: usize = 110;
+const TITLE_COLUMNS: usize = 118;
 /// Maximum length of the subject in front of a line that is not clear on its own, in columns.
 const TOPIC_COLUMNS: usize = 60;
 
@@ -30,7 +30,8 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
     let asked = turn.request().map(request::lines).unwrap_or_default();
     let of_kind = |kind: Asked| asked.iter().find(|(known, _)| *known == kind).map(|(_, line)| line.clone());
     let lead = lead(material, has_acted);
-    let clear_lead = lead.clone().filter(|line| is_clear(line));
+    let own = material.own_title.as_deref().map(|heading| title_line(&without_person(heading)));
+    let clear_lead = own.into_iter().chain(lead.clone()).find(|line| is_clear(line));
     // An instruction that was not carried out would claim that it was.
     let requested = if has_acted { of_kind(Asked::Instruction) } else { of_kind(Asked::Question) };
     let inherited = || {
@@ -50,19 +51,27 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
         .or_else(|| Some(title_line(turn.request()?)).filter(|line| !line.is_empty()))
 }
 
-/// The first sentence of the answer. In a turn that changed something a change goes before its cause, which would read as an
-/// open problem.
+/// The line that the answer begins with. In a turn that changed something a change goes before its cause, which would read as
+/// an open problem.
 fn lead(material: &Material, has_acted: bool) -> Option<String> {
-    let line = |statement: &Statement| {
-        let first = sentences(&statement.text).into_iter().next()?;
-        let first = if statement.items.is_empty() { first } else { first.split(": ").next()?.to_owned() };
-        let line = title_line(&without_person(without_label(&first)));
-        (!line.is_empty() && !first.ends_with('?')).then_some(line)
+    let line = |statement: &&Statement| -> Option<String> {
+        let line = |text: &str| {
+            let first = sentences(text).into_iter().next().filter(|first| !first.ends_with('?'))?;
+            Some(title_line(&without_person(without_label(&first)))).filter(|line| !line.is_empty())
+        };
+        let items = || statement.items.iter().filter_map(|item| line(item));
+        let whole = line(if statement.lead.is_empty() { &statement.text } else { &statement.lead });
+        whole.clone().filter(|line| is_clear(line)).or_else(|| items().find(|line| is_clear(line))).or(whole)
     };
-    let body: Vec<&Statement> = material.body().take(2).collect();
-    let change =
-        body.iter().find(|statement| has_acted && line(statement).is_some_and(|line| is_change(&line)));
-    change.or(body.first()).and_then(|statement| line(statement))
+    let lines: Vec<String> = material
+        .body()
+        .filter(|statement| statement.text.split_whitespace().count() >= 4)
+        .filter_map(|statement| line(&statement))
+        .take(3)
+        .collect();
+    let clear = || lines.iter().filter(|line| is_clear(line));
+    let change = clear().find(|line| has_acted && is_change(line));
+    change.or_else(|| clear().next()).or(lines.first()).cloned()
 }
 
 /// The subject of the conversation and a line that needs it.
@@ -93,8 +102,14 @@ fn subject(subject: &str) -> Option<String> {
     (title.split_whitespace().count() >= 3).then_some(title)
 }
 
-/// "Root cause: X" → "X".
+/// "Root cause: X", "The problem was that X" → "X".
 fn without_label(text: &str) -> &str {
+    static STATED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        pattern(r"(?i)^the (root |actual |real )?(cause|problem|issue|bug|reason) (is|was) that ")
+    });
+    if let Some(found) = STATED.as_ref().and_then(|stated| stated.find(text)) {
+        return &text[found.end()..];
+    }
     const LABELS: &str = "cause|bug|problem|issue|reason|fix|solution|change|changes|fixed|yes|no";
     match text.split_once(": ") {
         Some((label, rest)) if rest.len() > 20 && label.len() <= 24 => {
@@ -132,17 +147,30 @@ fn without_person(text: &str) -> String {
 
 /// One line, capitalised, without the marks around it; a long one ends with a clause.
 pub(super) fn title_line(text: &str) -> String {
+    static ASIDE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r" \([^()]*\)"));
+    /// Where a line may end, the better ends first.
+    const ENDS: [&str; 3] = [
+        ". |; |: | - | — | – |, so |, which |, because |, while |, where | because | so that ",
+        ", ",
+        " and | by | when | which | from | for | in | into | with | to | since | whenever | instead ",
+    ];
     let is_mark = |char: char| char.is_whitespace() || "“”*:.,-–—".contains(char);
     let mut line = one_line(without_number(text.trim_matches(is_mark)));
-    if line.chars().count() > TITLE_COLUMNS {
+    let is_long = |line: &str| line.chars().count() > TITLE_COLUMNS;
+    if is_long(&line) {
+        line = ASIDE.as_ref().map_or(line.clone(), |aside| aside.replace_all(&line, "").into_owned());
+    }
+    if is_long(&line) {
         let fitting = head(&line, TITLE_COLUMNS);
-        let ends = ". |; |: | - | — | – | (|, so |, which |, because |, and |, while |, where |, with | because | so that ";
         let is_whole = |cut: &usize| {
             let kept = &line[..*cut];
-            *cut >= TITLE_COLUMNS / 3 && is_balanced(kept) && !is_dangling(kept)
+            let plain = kept.split_whitespace().filter(|word| !is_name(word)).count();
+            *cut >= TITLE_COLUMNS / 3 && plain >= 3 && is_balanced(kept) && !is_dangling(kept)
         };
-        let cuts = each(ends).flat_map(|end| fitting.match_indices(end).map(|(at, _)| at));
-        if let Some(cut) = cuts.filter(is_whole).max() {
+        let cut = ENDS.iter().find_map(|ends| {
+            each(ends).flat_map(|end| fitting.match_indices(end).map(|(at, _)| at)).filter(is_whole).max()
+        });
+        if let Some(cut) = cut {
             line.truncate(cut);
         }
     }
@@ -152,9 +180,12 @@ pub(super) fn title_line(text: &str) -> String {
 /// Words that point at something a newcomer cannot see.
 const POINTING: &str =
     "this|these|those|it|its|it's|they|them|their|he|she|same|above|below|here|there|you|your|me|us";
-/// Words that continue a conversation, or begin half a sentence.
+/// Words that begin half a sentence.
+const CONDITIONS: &str =
+    "if|after|once|while|although|though|unless|given|before|when|where|at|with|without|for";
+/// Words that continue a conversation.
 const CONTINUING: &str = "but|or|because|not|still|yes|no|maybe|looks|seems|option|instead|since|as|wait|right|both|either|neither|some|none|me|my|i|is|are|was|were|did|does|do|\
-    there|looking|so|and|also|ah|oh|hmm|you're|that|that's|if|after|once|while|although|though|unless|given|before|when|where|whether|which|then|again|what|now";
+    there|looking|so|and|also|ah|oh|hmm|you're|that|that's|whether|which|then|again|what|now";
 /// Words in the first person.
 const SPEAKING: &str =
     "i|i'm|i'd|i'll|i've|we'll|let|let's|think|maybe|guess|wonder|please|probably|hmm|feel|want";
@@ -190,23 +221,16 @@ pub(super) fn is_clear(line: &str) -> bool {
             || matches!(*word, "this" | "these")
     });
     let first = words.first().copied().unwrap_or_default();
+    let continues = among(CONTINUING, first) || among(CONDITIONS, first) && !line.contains(", ");
     let symbols = line.chars().filter(|char| "=→%│|<>{}+✓✗❌✅~".contains(*char)).count();
     (strong >= 4 || strong >= 3 && words.len() >= 4 || strong >= 2 && names >= 1 && words.len() >= 3)
         && !points_outside
-        && !among(CONTINUING, first)
+        && !continues
         && !words.iter().any(|word| among(SPEAKING, word))
         && !is_dangling(line)
         && is_balanced(line)
         && symbols <= 2
         && !first.starts_with(|char: char| char.is_ascii_digit())
-}
-
-/// True for half a sentence.
-fn is_dangling(text: &str) -> bool {
-    const DANGLING: &str = "and|or|because|but|with|to|of|for|if|when|that|the|a|an|in|on|by|from|as|is|are|so|not|since|yes|has|have|had|shows|show|includes|uses|will|be|was|were|both|its|via|following|than|into|at|creates";
-    let last = text.rsplit(char::is_whitespace).next().unwrap_or_default().to_lowercase();
-    let last = last.trim_matches(|char: char| !char.is_alphanumeric());
-    each(DANGLING).any(|known| known == last) || text.ends_with(['…', ':', '-', '—'])
 }
 
 /// True if code marks, parentheses and quotes come in pairs.
