@@ -18,7 +18,7 @@
 //! - [`hook`]: the work of `claude-mem-hook`: read, strip, insert or spool, nudge, print
 //! - [`repository`]: the state of a git repository
 //! - [`context`]: the context that a new session gets from earlier ones
-//! - [`curate`]: saving and deleting memories by hand
+//! - [`manual_memories`]: saving and deleting memories by hand
 //! - [`search`]: from a query to the matching memories
 //! - [`learn`]: learnings from a turn for later sessions
 //! - [`compress`]: from a turn to its note, summary and digest
@@ -27,16 +27,14 @@
 //! - [`symbols`]: functions and types of a file, and their changes by an edit
 //! - [`store`]: the database, and all SQL
 //! - [`spool`]: events that the database could not store yet
-//! - [`unfinished`]: atomic files
 //! - [`project`]: the project of a directory
 //! - [`privacy`]: private parts that are not stored, and secrets that are not sent
-//! - [`disk`]: free space, and the reserve for new events
 //! - [`config`], [`paths`]: settings and paths
-//! - [`file_system`]: detection of network file systems
+//! - [`files`]: atomic writes, free space and its reserve, network file systems
 //! - [`tokens`]: token counts of texts
 //! - [`text`]: one-line texts, limited in length, without control sequences
-//! - [`wiring`]: the Claude Code events that call our hook
-//! - [`wire`]: the JSON that Claude Code sends and accepts
+//! - [`hook_events`]: the Claude Code events that call our hook
+//! - [`protocol`]: the JSON that Claude Code sends and accepts
 //! - [`api`]: requests, responses and errors of the HTTP API
 //! - [`model`]: the domain types
 //!
@@ -53,21 +51,23 @@ pub mod client;
 pub mod compress;
 pub mod config;
 pub mod context;
-#[cfg(feature = "service")]
-pub mod curate;
-pub mod disk;
-pub mod file_system;
+pub mod files;
 pub mod hook;
+#[cfg(feature = "service")]
+pub mod hook_events;
 #[cfg(feature = "service")]
 pub mod learn;
 #[cfg(feature = "service")]
 pub mod llm;
+#[cfg(feature = "service")]
+pub mod manual_memories;
 #[cfg(feature = "service")]
 pub mod mcp;
 pub mod model;
 pub mod paths;
 pub mod privacy;
 pub mod project;
+pub mod protocol;
 #[cfg(feature = "service")]
 pub mod repository;
 #[cfg(feature = "service")]
@@ -81,9 +81,5 @@ pub mod text;
 pub mod tokens;
 #[cfg(feature = "service")]
 pub mod tools;
-pub mod unfinished;
-pub mod wire;
-#[cfg(feature = "service")]
-pub mod wiring;
 #[cfg(feature = "service")]
 pub mod worker;

@@ -4,7 +4,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use crate::file_system::FileSystem;
+use crate::files::file_system::FileSystem;
 
 /// The data directory and the names inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Home {
     }
 
     /// The database's write-ahead log.
-    pub fn log(&self) -> PathBuf {
+    pub fn wal(&self) -> PathBuf {
         with_suffix(&self.database(), "-wal")
     }
 

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::config::Environment;
+use crate::files::atomic::DirLock;
 use crate::model::{Event, Millis};
 use crate::paths::{Home, create_private_dir, open_plain};
-use crate::unfinished::Writing;
 
 const EXTENSION: &str = "json";
 
@@ -21,7 +21,7 @@ pub fn write(home: &Home, event: &Event) -> io::Result<()> {
     static SEQUENCE: AtomicU32 = AtomicU32::new(0);
     let spool = home.spool();
     create_private_dir(&spool)?;
-    let writing = Writing::begin(&spool)?;
+    let writing = DirLock::shared(&spool)?;
     let sequence = SEQUENCE.fetch_add(1, Ordering::Relaxed);
     let name = format!("{:015}-{:010}-{sequence:06}", event.at, std::process::id());
     let unfinished = spool.join(format!(".{name}.tmp"));

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use claude_mem::paths::Home;
 use claude_mem::search::embedding::{self, Bert, Published, Vector};
 use claude_mem::store;
-use claude_mem::store::search::Range;
-use claude_mem::store::vectors;
+use claude_mem::store::index::search::Range;
+use claude_mem::store::index::vectors;
 
 use crate::search::{ASKED, Worker};
 use crate::table::{Table, median};

@@ -12,7 +12,7 @@ use claude_mem::paths::Home;
 use claude_mem::search::embedding::Bert;
 use claude_mem::search::{self, Filter, Hit, Request};
 use claude_mem::store;
-use claude_mem::store::search::document;
+use claude_mem::store::index::search::document;
 use regex::Regex;
 use rusqlite::Connection;
 use serde::Deserialize;

@@ -132,7 +132,7 @@ fn measure_notes(projects: &[Project], options: &Options) -> Result<()> {
     let sample = sample::write(&database, &notes, projects, options, &folder)?;
     let learnings = sample::write_learnings(&database, &folder)?;
     drop(database);
-    store::leave_one_file(&scratch.home())?;
+    store::checkpoint_into_one_file(&scratch.home())?;
     let copy = folder.join("notes.db");
     fs::copy(scratch.home().database(), &copy)?;
     println!("\nWritten: {}, {}, {}", sample.display(), learnings.display(), copy.display());

@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::model::Millis;
-use crate::wire::text_of;
+use crate::protocol::text_of;
 
 /// A JSON object with its values as text.
 #[derive(Debug, Default)]

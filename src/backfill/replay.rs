@@ -14,8 +14,9 @@ use crate::model::{Event, EventBody, EventKey, Millis};
 use crate::paths::Home;
 use crate::privacy::redact::Redactor;
 use crate::project::Project;
-use crate::store::backfill::{self as store_backfill, HistoryFile, KnownPrompt, KnownTurn, Marker, Step};
-use crate::store::{self, StoreError, limits, queue};
+use crate::store::backfill::{HistoryFile, KnownPrompt, KnownTurn, Marker, Step};
+use crate::store::maintenance::limits;
+use crate::store::{self, StoreError, backfill as store_backfill, queue};
 
 /// Events and bytes of one transaction: hooks wait for the lock no longer than that takes.
 const MOST_STEPS: usize = 48;
@@ -129,7 +130,7 @@ impl<'a> Replay<'a> {
         watch: &'a mut Watch<'a>,
     ) -> Result<Self, StoreError> {
         let mut config = config.clone();
-        hook::spare_the_disk(home, &mut config);
+        hook::limit_payload_on_low_disk(home, &mut config);
         let database = match is_dry {
             true => store::open_to_read(home, PATIENCE_MS).ok(),
             false => Some(store::open_for_hook(home, PATIENCE_MS)?),

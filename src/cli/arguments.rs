@@ -8,7 +8,7 @@ use crate::config::{Config, Environment};
 use crate::paths::Home;
 use crate::project::Project;
 use crate::search::response;
-use crate::store::search::Kind;
+use crate::store::index::search::Kind;
 use crate::store::{self, StoreError, projects};
 
 /// Returns the project name for a word: the directory's project if the word looks like a path, else

@@ -10,7 +10,7 @@ use super::progress::Progress;
 use super::status::{held_by_copy, size};
 use crate::context::age;
 use crate::paths::Home;
-use crate::store::backup::{self, Copy, Reason};
+use crate::store::files::backup::{self, Copy, Reason};
 use crate::store::{self, StoreError};
 use crate::worker::clock;
 

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::progress::Progress;
 use crate::paths::{Home, with_suffix};
 use crate::privacy::redact::Redactor;
-use crate::store::rows::{self, Row};
+use crate::store::files::row_copy::{self, Row};
 use crate::store::tables::TABLES;
 use crate::store::{self, SCHEMA_VERSION, StoreError};
 use crate::worker::clock;
@@ -77,7 +77,7 @@ fn write_whole(database: &Connection, file: File) -> anyhow::Result<u64> {
 /// Writes a consistent snapshot of the database, even while others write.
 fn write(database: &Connection, out: &mut impl Write) -> anyhow::Result<u64> {
     let state = database.unchecked_transaction()?;
-    let total: i64 = rows::counts(&state)?.values().sum();
+    let total: i64 = row_copy::counts(&state)?.values().sum();
     let head = json!({"format": FORMAT, "version": 1, "schema": SCHEMA_VERSION, "program": env!("CARGO_PKG_VERSION"),
                       "exported_at": clock::now(), "rows": total});
     writeln!(out, "{head}")?;
@@ -85,7 +85,7 @@ fn write(database: &Connection, out: &mut impl Write) -> anyhow::Result<u64> {
     let mut count = 0;
     for table in &TABLES {
         let mut write_error = None;
-        rows::read(&state, table, |mut row| {
+        row_copy::read(&state, table, |mut row| {
             if let "user_prompts" | "pending_queue" | "event_log" = table.name {
                 redact_raw(&mut row);
             }

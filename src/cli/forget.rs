@@ -18,9 +18,9 @@ use crate::config::{Config, Environment};
 use crate::model::SessionStamp;
 use crate::paths::Home;
 use crate::spool;
-use crate::store::backup::{self, Reason};
-use crate::store::forget::{self, Selection};
-use crate::store::search::Kind;
+use crate::store::files::backup::{self, Reason};
+use crate::store::index::search::Kind;
+use crate::store::maintenance::forget::{self, Selection};
 use crate::store::{self, StoreError, projects};
 use crate::worker::clock;
 

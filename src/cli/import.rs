@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 use super::export::{FORMAT, from_json};
 use super::progress::Progress;
 use crate::paths::{Home, create_private_dir};
-use crate::store::predecessor::{self, Predecessor};
-use crate::store::rows::{self, Importer, Row, Taken};
+use crate::store::files::legacy_import::{self, LegacyDatabase};
+use crate::store::files::row_copy::{self, Importer, Row, Taken};
 use crate::store::tables::{TABLES, Table, by_name};
 use crate::store::{self, SCHEMA_VERSION};
 
@@ -43,10 +43,10 @@ const BUSY_TIMEOUT_MS: u32 = 10_000;
 
 pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     home.prepare()?;
-    predecessor::settle_beside(home)?;
+    legacy_import::use_alternate_path(home)?;
     let file = match &arguments.file {
         Some(file) => file.clone(),
-        None if predecessor::is_in_our_place(home) => home.usual_database(),
+        None if legacy_import::occupies_our_path(home) => home.usual_database(),
         None => bail!("no file given; pass an export, a backup, or another claude-mem's database"),
     };
     let mut intake = Intake::new(home)?;
@@ -184,15 +184,15 @@ impl Intake {
     fn database(&mut self, home: &Home, file: &Path) -> anyhow::Result<()> {
         let scratch = home.dir().join("import.tmp");
         create_private_dir(&scratch)?;
-        let read = predecessor::open_copy(file, &scratch).map_err(Into::into).and_then(|copy| {
-            if predecessor::is_predecessor(&copy) { self.predecessor(copy) } else { self.own(&copy) }
+        let read = legacy_import::open_copy(file, &scratch).map_err(Into::into).and_then(|copy| {
+            if legacy_import::is_legacy(&copy) { self.predecessor(copy) } else { self.own(&copy) }
         });
         let _ = std::fs::remove_dir_all(&scratch);
         read
     }
 
     fn predecessor(&mut self, copy: Connection) -> anyhow::Result<()> {
-        let theirs = Predecessor::new(copy)?;
+        let theirs = LegacyDatabase::new(copy)?;
         self.total = u64::try_from(theirs.count()?).unwrap_or_default();
         theirs.each(|(table, row)| match by_name(table) {
             Some(table) => self.take(table, row),
@@ -202,13 +202,13 @@ impl Intake {
     }
 
     fn own(&mut self, copy: &Connection) -> anyhow::Result<()> {
-        let counts = rows::counts(copy)?;
+        let counts = row_copy::counts(copy)?;
         if !counts.contains_key("pending_queue") {
             bail!("this database belongs to another program");
         }
         self.total = u64::try_from(counts.values().sum::<i64>()).unwrap_or_default();
         for table in TABLES.iter().filter(|table| counts.contains_key(table.name)) {
-            rows::read(copy, table, |row| self.take(table, row))?;
+            row_copy::read(copy, table, |row| self.take(table, row))?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::context::age;
 use crate::learn;
 use crate::model::{Category, LearningDraft, Millis};
 use crate::paths::Home;
-use crate::store::learnings::{self, Learning, Standing};
+use crate::store::memory::learnings::{self, Learning, Standing};
 use crate::store::{self, StoreError, projects};
 use crate::worker::clock;
 

@@ -13,7 +13,8 @@ use crate::config::Environment;
 use crate::llm::download::download;
 use crate::paths::{Home, create_private_dir};
 use crate::search::embedding::{self, Published, package};
-use crate::store::{self, StoreError, vectors};
+use crate::store::index::vectors;
+use crate::store::{self, StoreError};
 
 /// Manage the embedding model for search by meaning
 #[derive(Debug, clap::Args)]

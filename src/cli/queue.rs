@@ -12,7 +12,7 @@ use crate::context::age;
 use crate::llm::budget::{Verdict, decide};
 use crate::llm::{Choice, Usage, choose, guard};
 use crate::paths::Home;
-use crate::store::queue_admin::{self, ListedRow};
+use crate::store::queue::admin::{self, ListedRow};
 use crate::store::{self, StoreError, log};
 use crate::worker::clock;
 
@@ -61,7 +61,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         Action::List(listing) => list(home, busy_ms, &["raw", "processing"], listing)?,
         Action::Errors(listing) => list(home, busy_ms, &["error"], listing)?,
         Action::Retry { id } => {
-            let count = queue_admin::retry(&mut store::open_to_change(home, busy_ms)?, *id, clock::now())?;
+            let count = admin::retry(&mut store::open_to_change(home, busy_ms)?, *id, clock::now())?;
             crate::hook::nudge(home);
             if let Some(id) = id.filter(|_| count == 0) {
                 bail!(
@@ -73,12 +73,12 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         Action::Redo => {
             let mut database = store::open_to_change(home, busy_ms)?;
             check_model(home, environment, &config, &database)?;
-            let count = queue_admin::redo(&mut database, clock::now())?;
+            let count = admin::redo(&mut database, clock::now())?;
             crate::hook::nudge(home);
             outln!("Requeued {}.", events(count));
         }
         Action::Purge => {
-            let count = queue_admin::purge(&store::open_to_change(home, busy_ms)?)?;
+            let count = admin::purge(&store::open_to_change(home, busy_ms)?)?;
             outln!("Deleted {}.", events(count));
         }
     }
@@ -117,7 +117,7 @@ fn check_model(
 
 fn list(home: &Home, busy_ms: u32, states: &[&str], listing: &Listing) -> anyhow::Result<()> {
     let rows = match store::open_to_read(home, busy_ms) {
-        Ok(database) => queue_admin::list(&database, states, listing.limit)?,
+        Ok(database) => admin::list(&database, states, listing.limit)?,
         Err(StoreError::Missing) => Vec::new(),
         Err(error) => return Err(error.into()),
     };

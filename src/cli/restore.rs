@@ -6,15 +6,14 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use serde_json::json;
 
-use super::lines;
 use super::progress::{Progress, is_agreed};
 use super::status::held_by_copy;
-use super::{backup as listing, service};
+use super::{backup as listing, lines, service};
 use crate::config::Environment;
 use crate::context::age;
 use crate::paths::Home;
-use crate::store::backup::{self, Checked};
-use crate::store::restore::{self, Kept};
+use crate::store::files::backup::{self, Checked};
+use crate::store::files::restore::{self, Kept};
 use crate::worker::clock;
 use crate::worker::lock::Lock;
 

@@ -12,8 +12,9 @@ use crate::llm::{Choice, choose, guard};
 use crate::model::Millis;
 use crate::paths::Home;
 use crate::spool;
-use crate::store::backup::{self, Checked};
-use crate::store::{self, StoreError, overview, recovery};
+use crate::store::files::backup::{self, Checked};
+use crate::store::files::recovery;
+use crate::store::{self, StoreError, overview};
 use crate::worker::clock;
 use crate::worker::lock::Lock;
 
@@ -76,7 +77,7 @@ fn database(home: &Home, now: Millis) -> (Option<Overview>, DatabaseStatus) {
     let bytes = |path: std::path::PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
     let file = DatabaseStatus {
         path: home.database(),
-        bytes: bytes(home.database()) + bytes(home.log()),
+        bytes: bytes(home.database()) + bytes(home.wal()),
         ..DatabaseStatus::default()
     };
     let read = store::open_to_read(home, 2000).and_then(|database| {

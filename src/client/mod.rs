@@ -20,13 +20,14 @@ use crate::api::{
 };
 use crate::config::{Config, Environment};
 use crate::context::Hint;
-use crate::curate;
+use crate::manual_memories;
 use crate::paths::Home;
 use crate::project::Project;
 use crate::repository::Repositories;
 use crate::search::{self, Request, Similarity, embedding, response};
 use crate::store::context::Shown;
-use crate::store::search::{self as index, Kind};
+use crate::store::index::search as index;
+use crate::store::index::search::Kind;
 use crate::store::{self, StoreError, projects};
 use crate::worker::clock;
 use crate::worker::session_context::{self, ClientMemory};
@@ -173,15 +174,16 @@ impl MemoryClient {
     pub async fn save(&self, statement: Statement) -> Result<Saved, ClientError> {
         let user_home = self.environment.user_home.clone();
         self.write(Call::post(route::MEMORIES, &statement), move |database, config| {
-            let accepted = curate::accept(statement, &config.capture, user_home.as_deref(), clock::now())?;
-            Ok(curate::keep(database, &accepted)?)
+            let accepted =
+                manual_memories::accept(statement, &config.capture, user_home.as_deref(), clock::now())?;
+            Ok(manual_memories::keep(database, &accepted)?)
         })
         .await
     }
 
     /// Forgets a memory of a project, or restores it.
     pub async fn forget(&self, id: &str, undo: bool, project: &str) -> Result<Changed, ClientError> {
-        let what = curate::forgettable(id)?;
+        let what = manual_memories::forgettable(id)?;
         let id = id.trim_start_matches('#').to_owned();
         let within = Within { project: Some(project.to_owned()) };
         let call = if undo {
@@ -190,7 +192,8 @@ impl MemoryClient {
             Call::on(Method::DELETE, route::OBSERVATION, &id, &within)
         };
         self.write(call, move |database, _| {
-            let changed = curate::forget(database, what, undo, within.project.as_deref(), clock::now())?;
+            let changed =
+                manual_memories::forget(database, what, undo, within.project.as_deref(), clock::now())?;
             changed.ok_or_else(|| ClientError::Message(format!("there is no memory {id}")))
         })
         .await

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use crate::privacy::redact::Redactor;
 use crate::project::without_worktree;
-use crate::store::traces::{EditTrace, Hash, Repair, hash, line_hash};
+use crate::store::memory::traces::{EditTrace, Hash, Repair, hash, line_hash};
 use crate::tools::{Action, Command, Purpose, ToolEvent, is_generic};
 
 /// Maximum number of lines kept per file and turn. A file with more was generated or rewritten.

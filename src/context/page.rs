@@ -3,8 +3,8 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::line::shorten;
+use crate::protocol::MAX_CONTEXT_UNITS;
 use crate::tokens::Budget;
-use crate::wire::MAX_CONTEXT_UNITS;
 
 /// One line of a layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -14,10 +14,10 @@ use crate::config::Search as Settings;
 use crate::model::Millis;
 use crate::search::embedding::Vector;
 use crate::search::{self, Filter, SimilarityScores};
-use crate::store::StoreError;
-use crate::store::context as table;
-use crate::store::search::{self as index, Kind, Range};
-use crate::store::vectors::{self, Order};
+use crate::store::index::search as index;
+use crate::store::index::search::{Kind, Range};
+use crate::store::index::vectors::{self, Order};
+use crate::store::{StoreError, context as table};
 
 /// Most hits; search reads no more rows in full.
 const HITS: usize = 24;

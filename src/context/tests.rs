@@ -6,9 +6,9 @@ use rusqlite::{Connection, params};
 use super::*;
 use crate::config::Config;
 use crate::paths::Home;
+use crate::protocol::MAX_CONTEXT_UNITS;
 use crate::store;
 use crate::store::log::{LogEntry, log};
-use crate::wire::MAX_CONTEXT_UNITS;
 
 pub const NOW: Millis = 1_780_000_000_000;
 pub const HOUR: Millis = 3_600_000;

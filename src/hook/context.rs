@@ -14,9 +14,9 @@ use crate::context::{self, Hint, RepoState, Request};
 use crate::model::{Event, EventBody, Millis, SessionStamp};
 use crate::paths::Home;
 use crate::project::Project;
+use crate::protocol::{HookOutput, HookSpecificOutput, MAX_CONTEXT_UNITS};
 use crate::store::log::{LogEntry, log};
 use crate::store::{self, projects};
-use crate::wire::{HookOutput, HookSpecificOutput, MAX_CONTEXT_UNITS};
 
 /// Prints the context for the session that `event` starts, and a message for the user; nothing if there is neither.
 /// `database` is there if the event went into it.

@@ -11,7 +11,7 @@ use crate::config::{Config, Environment};
 use crate::model::{Event, EventBody, EventKey, Millis, Payload, SessionId, SessionStamp, ToolUse};
 use crate::privacy::tags::PrivateTags;
 use crate::project::Project;
-use crate::wire::HookInput;
+use crate::protocol::HookInput;
 
 /// The event to store; none if the user does not want this recorded.
 pub fn accept(

@@ -24,10 +24,12 @@ use rusqlite::Connection;
 pub use autostart::LAUNCH;
 
 use crate::config::{Config, Environment, Problem, Synchronous};
+use crate::files::disk;
 use crate::model::{Event, Millis};
 use crate::paths::Home;
-use crate::store::{self, Recorded, StoreError, limits};
-use crate::{disk, spool};
+use crate::spool;
+use crate::store::maintenance::limits;
+use crate::store::{self, Recorded, StoreError};
 
 /// The shim's verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +113,7 @@ pub fn run(
         return Err(error.into());
     }
     let (mut config, problems) = Config::load_forgiving(&home.config(), environment);
-    spare_the_disk(&home, &mut config);
+    limit_payload_on_low_disk(&home, &mut config);
     let asker = moment::Asker { home: &home, config: &config, environment };
     if verb == Verb::File {
         return Ok(asker.before_change(&payload, &mut output)?);
@@ -142,7 +144,7 @@ pub fn run(
 }
 
 /// While the database is too large or the disk nearly full, only the beginning of an event is kept.
-pub fn spare_the_disk(home: &Home, config: &mut Config) {
+pub fn limit_payload_on_low_disk(home: &Home, config: &mut Config) {
     if limits::is_over(home, config.retention.max_mb) || limits::is_disk_low(home) {
         config.hook.max_payload_bytes = config.hook.max_payload_bytes.min(limits::KEPT_OF_AN_EVENT);
     }

@@ -16,8 +16,8 @@ use crate::config::{Config, Environment};
 use crate::model::{Event, EventBody, SessionStamp};
 use crate::paths::Home;
 use crate::project::Project;
+use crate::protocol::{HookInput, text_of};
 use crate::store;
-use crate::wire::{HookInput, text_of};
 
 /// The data directory, settings and environment of a request.
 pub struct Asker<'a> {

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::json::{Token, cut_after, cut_before, tokens};
 use crate::privacy::tags::{PrivateTags, may_hold_tag};
-use crate::wire::decode_string;
+use crate::protocol::decode_string;
 
 /// Deeper JSON is kept as text: no reader downstream needs it, and some would refuse it.
 const MAX_DEPTH: usize = 100;

@@ -3,7 +3,7 @@
 use super::{BY_MODEL, MOST_PER_TURN, category_of, cleaned, contradicts, from_prompt, restates, weigh};
 use crate::compress::parse::Learnt;
 use crate::model::{LearningDraft, Millis};
-use crate::store::learnings::{Learning, Step};
+use crate::store::memory::learnings::{Learning, Step};
 
 /// Maximum learnings that a model is shown.
 const MOST_LISTED: usize = 20;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::cleaned;
 use crate::model::{Category, LearningDraft};
-use crate::store::sightings::{Kind, Sighting};
+use crate::store::memory::sightings::{Kind, Sighting};
 use crate::tools::{Outcome, shell};
 
 /// A shell command that a turn ran, or an edit between two of them, in order.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::compress::parse::Learnt;
-use crate::store::learnings::Learning;
-use crate::store::sightings::Kind;
+use crate::store::memory::learnings::Learning;
+use crate::store::memory::sightings::Kind;
 use crate::tools::{Exit, Outcome};
 
 /// The learnings of a prompt, with their confidence in tenths.

@@ -2,7 +2,7 @@
 
 use super::{SHOWN_FROM, contradicts, includes, is_same};
 use crate::model::LearningDraft;
-use crate::store::learnings::{Learning, Standing, Step};
+use crate::store::memory::learnings::{Learning, Standing, Step};
 
 /// Returns a step for each draft. Forgotten learnings do not come back.
 pub fn weigh(known: &[Learning], drafts: Vec<LearningDraft>) -> Vec<Step> {

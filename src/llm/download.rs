@@ -10,7 +10,7 @@ use reqwest::header::RANGE;
 
 use super::http::Endpoint;
 use crate::config::Proxies;
-use crate::disk;
+use crate::files::disk;
 
 /// An error while downloading.
 #[derive(Debug, thiserror::Error)]

@@ -19,7 +19,7 @@ use super::{render, tools};
 use crate::api::{SearchQuery, Statement};
 use crate::client::{ClientError, MemoryClient};
 use crate::config::Environment;
-use crate::curate;
+use crate::manual_memories;
 use crate::paths::Home;
 use crate::search::response;
 use crate::store::memory::new_uid;
@@ -310,7 +310,7 @@ impl Inner {
         }
         // Validate all ids before changing the first.
         for id in &wanted {
-            curate::forgettable(id)?;
+            manual_memories::forgettable(id)?;
         }
         let project = self.project(arguments, peer).await?;
         self.check_project(&wanted, &project).await?;

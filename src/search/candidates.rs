@@ -9,7 +9,7 @@ use super::spelling;
 use super::words::key;
 use crate::config::Search as Settings;
 use crate::store::StoreError;
-use crate::store::search::Place;
+use crate::store::index::search::Place;
 
 /// Rows to read, most promising first, and the weight of each clue.
 #[derive(Debug, Default)]

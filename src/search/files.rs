@@ -10,7 +10,7 @@ use super::{Filter, Request, words_cut};
 use crate::config::Search as Settings;
 use crate::model::Millis;
 use crate::store::StoreError;
-use crate::store::search::{Document, Kind};
+use crate::store::index::search::{Document, Kind};
 
 /// More of a long prompt adds nothing.
 const MOST_OF_A_PROMPT: usize = 1_000;

@@ -4,7 +4,7 @@ use super::Filter;
 use super::query::phrase;
 use super::rank::list;
 use crate::project::is_same_file;
-use crate::store::search::{Document, Kind, Label};
+use crate::store::index::search::{Document, Kind, Label};
 
 impl Filter {
     /// True if rows must be looked at before it is known that they count.

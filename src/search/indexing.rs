@@ -10,9 +10,9 @@ use super::spelling::is_worth_knowing;
 use super::words::{fold, humps, pairs, words};
 use crate::model::Millis;
 use crate::store::StoreError;
+use crate::store::index::search::{Document, Kind, document};
+use crate::store::index::vectors::{self, Missing};
 use crate::store::index::{self, Text};
-use crate::store::search::{Document, Kind, document};
-use crate::store::vectors::{self, Missing};
 
 /// Rows in one transaction, so that no hook waits long.
 const AT_ONCE: u32 = 100;

@@ -2,7 +2,7 @@
 //!
 //! The index lists, for every clue of the query, the rows that have it in their text or in their context. The best of them are
 //! read in full and scored by the share of the question that they answer (`score`), by the hits of their session, by meaning,
-//! and a little by age and kind. All SQL is in `store::search`; the question as seen from outside is
+//! and a little by age and kind. All SQL is in `store::index::search`; the question as seen from outside is
 //! in [`parameters`] and [`answer`], the figures behind each ingredient in docs/decisions/003-search.md.
 
 mod candidates;
@@ -41,7 +41,7 @@ pub use snippet::Snippet;
 use crate::config::Search as Settings;
 use crate::model::Millis;
 use crate::store::StoreError;
-use crate::store::search::Kind;
+use crate::store::index::search::Kind;
 
 /// A search.
 #[derive(Debug, Clone, Default)]

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::rank::Entry;
 use super::words::{fold, words};
 use super::words_cut;
-use crate::store::search::{Document, Kind};
+use crate::store::index::search::{Document, Kind};
 
 /// Rows of one project that say nearly the same become one, the best of them.
 pub fn fold_near_duplicates(entries: Vec<Entry>) -> Vec<Entry> {

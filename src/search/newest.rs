@@ -10,7 +10,8 @@ use super::rank::{Entry, Search};
 use super::score::Matcher;
 use crate::model::Millis;
 use crate::store::StoreError;
-use crate::store::search::{self as index, Kind, Place};
+use crate::store::index::search as index;
+use crate::store::index::search::{Kind, Place};
 
 impl Search<'_> {
     /// Everything that passes the filters, the newest first: the answer to an empty query.

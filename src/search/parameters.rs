@@ -3,7 +3,7 @@
 use super::{AsOf, Filter, Request, Similarity, Turn};
 use crate::api::SearchQuery;
 use crate::model::{Millis, ObservationType};
-use crate::store::search::Kind;
+use crate::store::index::search::Kind;
 
 /// The size of a page by default, and at most.
 pub const PAGE: usize = 20;

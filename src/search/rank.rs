@@ -17,8 +17,8 @@ use crate::config::Search as Settings;
 use crate::model::Millis;
 use crate::project::is_same_file;
 use crate::store::StoreError;
-use crate::store::index::newest_waiting;
-use crate::store::search::{self as index, Document, Kind, Place};
+use crate::store::index::search::{Document, Kind, Place};
+use crate::store::index::{newest_waiting, search as index};
 
 /// One search under way.
 pub struct Search<'a> {

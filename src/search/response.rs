@@ -12,9 +12,10 @@ use crate::context::age;
 use crate::learn::SHOWN_FROM;
 use crate::model::Millis;
 use crate::store::StoreError;
-use crate::store::learnings;
-use crate::store::search::{self as index, Document, Kind, Moment};
-use crate::store::sessions::{ToldSession, told_sessions};
+use crate::store::index::search as index;
+use crate::store::index::search::{Document, Kind, Moment};
+use crate::store::memory::learnings;
+use crate::store::sessions::{SessionOutcome, recent_sessions};
 
 /// A reference that people and tools can pass on: `12` is an observation, `S12` a summary, `P12` a prompt.
 pub fn reference(kind: Kind, id: i64) -> String {
@@ -107,7 +108,7 @@ pub fn recent(
     now: Millis,
 ) -> Result<Recent, StoreError> {
     // One more than asked: with it there is a next page.
-    let mut sessions = told_sessions(database, project, limit.saturating_add(1), offset)?;
+    let mut sessions = recent_sessions(database, project, limit.saturating_add(1), offset)?;
     let has_more = sessions.len() > limit as usize;
     sessions.truncate(limit as usize);
     let mut known = if offset == 0 { learnings::known(database, project)? } else { Vec::new() };
@@ -119,7 +120,7 @@ pub fn recent(
         category: learning.category.as_str().to_owned(),
         content: learning.content.clone(),
     };
-    let session = |session: ToldSession| RecentSession {
+    let session = |session: SessionOutcome| RecentSession {
         session_id: session.id,
         reference: session.summary_id.map(|id| reference(Kind::Summary, id)),
         age: age::ago(session.last_activity_at, now),

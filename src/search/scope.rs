@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use rusqlite::Connection;
 
 use crate::store::StoreError;
-use crate::store::search::{self as index, IndexedProject, Kind, Place, Range};
+use crate::store::index::search as index;
+use crate::store::index::search::{IndexedProject, Kind, Place, Range};
 
 /// The factor by which the next window reaches farther back.
 const MORE: f64 = 16.0;

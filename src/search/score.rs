@@ -7,7 +7,7 @@ use super::rank::list;
 use super::stem::stem;
 use super::words::{fold_into, humps, pairs, words};
 use crate::config::Search as Settings;
-use crate::store::search::Document;
+use crate::store::index::search::Document;
 
 /// Finds clues in texts.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use super::query::Query;
 use super::scope::{Half, Scope};
 use super::top_k::TopK;
 use crate::store::StoreError;
-use crate::store::search::{Place, Range};
-use crate::store::vectors::{self, KnownModel};
+use crate::store::index::search::{Place, Range};
+use crate::store::index::vectors::{self, KnownModel};
 
 /// Of more rows than this, only those are compared whose outlines are near.
 const EXACT: f64 = 50_000.0;
@@ -202,7 +202,7 @@ mod tests {
     use crate::paths::Home;
     use crate::search::embedding::Vector;
     use crate::search::indexing::index_some;
-    use crate::store::search::Kind;
+    use crate::store::index::search::Kind;
 
     /// Numbers that look like chance and are the same every time.
     fn direction(seed: u64) -> Vec<f32> {

@@ -2,7 +2,7 @@
 
 use super::rank::list;
 use super::score::Matcher;
-use crate::store::search::Document;
+use crate::store::index::search::Document;
 
 /// A passage. Marks are byte ranges of matches in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

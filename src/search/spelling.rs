@@ -2,7 +2,8 @@
 
 use rusqlite::Connection;
 
-use crate::store::{StoreError, search as index};
+use crate::store::StoreError;
+use crate::store::index::search as index;
 
 /// A known word that may be meant.
 #[derive(Debug, Clone, PartialEq)]

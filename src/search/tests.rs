@@ -7,9 +7,8 @@ use rusqlite::{Connection, params};
 use super::*;
 use crate::config::Config;
 use crate::paths::Home;
-use crate::store::index::{Differences, begin_rebuild, differences};
-use crate::store::search as index;
-use crate::store::search::Place;
+use crate::store::index::search::Place;
+use crate::store::index::{Differences, begin_rebuild, differences, search as index};
 
 mod embedding;
 mod files;
@@ -411,7 +410,8 @@ fn nobody_is_shown_how_lists_are_stored() {
     memory.index_some();
     let found = memory.ask(&request(&[("q", "walrus")]));
     assert_eq!(found.hits[0].snippet.text, "walrus one; walrus two");
-    let document = crate::store::search::document(&memory.database, Kind::Observation, id).unwrap().unwrap();
+    let document =
+        crate::store::index::search::document(&memory.database, Kind::Observation, id).unwrap().unwrap();
     assert_eq!(document.detail, "greet, part");
 }
 

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::StoreError;
-use super::capture::{Recorded, record_in};
+use super::ingest::{Recorded, record_in};
 use crate::model::{Event, EventBody, EventKey, Millis};
 
 /// A history file and the state in which it is read.

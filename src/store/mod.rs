@@ -5,67 +5,31 @@
 
 #[cfg(feature = "service")]
 pub mod backfill;
-#[cfg(feature = "service")]
-pub mod backup;
-mod capture;
-#[cfg(feature = "service")]
-pub mod check;
 pub mod context;
 #[cfg(feature = "service")]
-pub mod curate;
-#[cfg(feature = "service")]
-pub mod forget;
-#[cfg(feature = "service")]
-mod function_map;
+pub mod files;
 #[cfg(feature = "service")]
 pub mod index;
-#[cfg(feature = "service")]
-pub mod learnings;
-pub mod limits;
+mod ingest;
 pub mod log;
+pub mod maintenance;
 #[cfg(feature = "service")]
 pub mod memory;
 #[cfg(feature = "service")]
 pub mod overview;
 #[cfg(feature = "service")]
 mod pool;
-#[cfg(feature = "service")]
-pub mod predecessor;
 pub mod projects;
 #[cfg(feature = "service")]
 pub mod prompts;
 #[cfg(feature = "service")]
 pub mod queue;
-#[cfg(feature = "service")]
-pub mod queue_admin;
-#[cfg(feature = "service")]
-pub mod recovery;
-#[cfg(feature = "service")]
-pub mod restore;
-#[cfg(feature = "service")]
-pub mod rows;
-#[cfg(feature = "service")]
-mod salvage;
 mod schema;
-#[cfg(feature = "service")]
-mod scrub;
-#[cfg(feature = "service")]
-pub mod search;
 pub mod sessions;
-#[cfg(feature = "service")]
-pub mod sightings;
 #[cfg(feature = "service")]
 pub mod statistics;
 #[cfg(feature = "service")]
 pub mod tables;
-#[cfg(feature = "service")]
-pub mod traces;
-#[cfg(feature = "service")]
-pub mod upkeep;
-#[cfg(feature = "service")]
-pub mod vectors;
-#[cfg(feature = "service")]
-mod write_ahead;
 
 use std::io;
 use std::time::Duration;
@@ -73,8 +37,8 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
 #[cfg(feature = "service")]
-pub use capture::record_all;
-pub use capture::{
+pub use ingest::record_all;
+pub use ingest::{
     Recorded, count_observations, ends_nothing, note_ignored_setting, oldest_waiting, record, show_once,
     take_notice,
 };
@@ -127,7 +91,7 @@ pub enum StoreError {
     /// Deferrable work would take the disk space that new events need.
     #[cfg(feature = "service")]
     #[error(transparent)]
-    NoRoom(#[from] crate::disk::NoRoom),
+    NoRoom(#[from] crate::files::disk::NoRoom),
     /// This row or value cannot be stored or read: a retry does not help, and other rows are not
     /// affected.
     #[error("the database rejected this: {0}")]
@@ -170,7 +134,7 @@ impl StoreError {
     /// True if the file may be damaged. Our own statements fit the schema: if one does not, the
     /// schema is not the one we created.
     #[cfg(feature = "service")]
-    pub fn hints_at_damage(&self) -> bool {
+    pub fn may_be_damage(&self) -> bool {
         match self {
             Self::Refused(_) => true,
             Self::Sql(error) => error.sqlite_error_code() == Some(ErrorCode::Unknown),
@@ -240,7 +204,7 @@ const MAX_UNATTENDED_WAL_BYTES: u64 = 1 << 20;
 /// worker runs does a hook checkpoint, when it closes the last connection and the WAL has grown.
 fn leave_checkpoints_to_the_worker(database: &Connection, home: &Home) -> Result<(), StoreError> {
     database.pragma_update(None, "wal_autocheckpoint", 0)?;
-    let log = std::fs::metadata(home.log()).map_or(0, |meta| meta.len());
+    let log = std::fs::metadata(home.wal()).map_or(0, |meta| meta.len());
     database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, log < MAX_UNATTENDED_WAL_BYTES)?;
     Ok(())
 }
@@ -281,7 +245,7 @@ pub fn open_to_recall(home: &Home, busy_ms: u32) -> Result<Connection, StoreErro
 /// Checkpoints and removes the WAL, so that the database is complete in one file. The caller makes
 /// sure that no other process uses it.
 #[cfg(feature = "service")]
-pub fn leave_one_file(home: &Home) -> Result<(), StoreError> {
+pub fn checkpoint_into_one_file(home: &Home) -> Result<(), StoreError> {
     let database = open_to_recall(home, 1000)?;
     database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;

@@ -8,7 +8,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::StoreError;
 #[cfg(feature = "service")]
-use super::backup::{self, Reason};
+use super::files::backup::{self, Reason};
 #[cfg(feature = "service")]
 use crate::model::Millis;
 

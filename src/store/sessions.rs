@@ -10,12 +10,12 @@ use crate::model::SessionId;
 
 /// Returns the latest sessions of a project that have content to show, newest first.
 #[cfg(feature = "service")]
-pub fn told_sessions(
+pub fn recent_sessions(
     database: &Connection,
     project: &str,
     limit: u32,
     offset: u32,
-) -> Result<Vec<ToldSession>, StoreError> {
+) -> Result<Vec<SessionOutcome>, StoreError> {
     let sql = "
         SELECT s.id, s.last_activity_at, s.status,
                coalesce(s.title, m.request, (SELECT substr(p.prompt, 1, 2000) FROM user_prompts p
@@ -30,7 +30,7 @@ pub fn told_sessions(
         ORDER BY s.last_activity_at DESC, s.id LIMIT ?2 OFFSET ?3";
     let mut statement = database.prepare_cached(sql)?;
     let rows = statement.query_map(params![project, limit, offset], |row| {
-        Ok(ToldSession {
+        Ok(SessionOutcome {
             id: row.get(0)?,
             last_activity_at: row.get(1)?,
             status: row.get(2)?,
@@ -46,7 +46,7 @@ pub fn told_sessions(
 /// A session as recall shows it.
 #[cfg(feature = "service")]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToldSession {
+pub struct SessionOutcome {
     /// Claude Code's session id.
     pub id: String,
     /// Time of the last activity.

@@ -7,9 +7,10 @@ use serde_json::json;
 use super::clock;
 use super::state::{Running, Shared};
 use crate::model::Millis;
-use crate::store::backup::{self, Reason};
+use crate::store::StoreError;
+use crate::store::files::backup::{self, Reason};
+use crate::store::files::row_copy;
 use crate::store::log::{LogEntry, last_entry, log, notice};
-use crate::store::{StoreError, rows};
 
 /// Slightly less than a day, so that the time of the backup does not drift.
 const DUE_AFTER: Millis = 23 * 60 * 60_000;
@@ -24,7 +25,7 @@ pub async fn backup(shared: &Shared, running: &Running) -> Result<(), StoreError
     }
     let most = running.config.backup.max_mb.checked_mul(1 << 20).filter(|most| *most > 0).unwrap_or(u64::MAX);
     let making = running.database.read(move |database| {
-        if rows::counts(database)?.get("sessions") == Some(&0) {
+        if row_copy::counts(database)?.get("sessions") == Some(&0) {
             return Ok(None);
         }
         let began = std::time::Instant::now();

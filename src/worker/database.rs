@@ -9,7 +9,8 @@ use tokio::sync::{oneshot, watch};
 
 use super::{clock, durable};
 use crate::paths::{FileIdentity, Home};
-use crate::store::{self, Readers, StoreError, predecessor, recovery};
+use crate::store::files::{legacy_import, recovery};
+use crate::store::{self, Readers, StoreError};
 
 /// The open database.
 #[derive(Debug, Clone)]
@@ -102,11 +103,11 @@ fn make_usable(home: &Home, seems_damaged: bool) -> Result<(), StoreError> {
     if recovery::was_emptied(home, clock::now()) {
         return recovery::recover(home, "the file is empty", clock::now()).map(drop);
     }
-    if predecessor::settle_beside(home)? {
+    if legacy_import::use_alternate_path(home)? {
         let ours = home.database_beside().display().to_string();
         tracing::info!(ours, "another program's database is at our path; ours is {ours}");
     }
-    if let Some(fault) = recovery::fault_of_log(home) {
+    if let Some(fault) = recovery::wal_corruption(home) {
         return recovery::recover(home, &fault, clock::now()).map(drop);
     }
     if seems_damaged { repair(home) } else { Ok(()) }
@@ -115,7 +116,7 @@ fn make_usable(home: &Home, seems_damaged: bool) -> Result<(), StoreError> {
 /// Determines the extent of the damage and repairs it.
 fn repair(home: &Home) -> Result<(), StoreError> {
     match recovery::renew_index(home) {
-        Err(error) if error.hints_at_damage() => {
+        Err(error) if error.may_be_damage() => {
             recovery::recover(home, &error.cause(), clock::now()).map(drop)
         }
         // The migration reports an error, if there is one.
@@ -132,7 +133,7 @@ fn open_or_recover(home: &Home, writer: mpsc::Sender<Job>) -> Result<(Connection
         }
         // Its tables were in its WAL, which the check from outside does not read.
         Err(StoreError::Foreign) if home.database() == home.usual_database() => {
-            predecessor::make_beside(home)?;
+            legacy_import::create_alternate(home)?;
             open(home, writer)
         }
         other => other,
@@ -143,7 +144,7 @@ fn open(home: &Home, writer: mpsc::Sender<Job>) -> Result<(Connection, Database)
     let connection = store::open_for_worker(home, clock::now())?;
     let readers = store::open_readers(home)?;
     let file = Arc::new(OpenFile::at(home.database())?);
-    let database = Database { writer, readers, file, log: home.log(), written: watch::Sender::new(()) };
+    let database = Database { writer, readers, file, log: home.wal(), written: watch::Sender::new(()) };
     Ok((connection, database))
 }
 

@@ -11,7 +11,8 @@ use super::state::{Running, Shared};
 use crate::search::QueryEmbedding;
 use crate::search::embedding::{self, Bert, Embedder, EmbeddingError, Pace};
 use crate::search::indexing::{EMBEDDED_AT_ONCE, EmbedError, vectors_for};
-use crate::store::{StoreError, vectors};
+use crate::store::StoreError;
+use crate::store::index::vectors;
 
 /// The embedding model, if there is one.
 #[derive(Debug)]

@@ -189,7 +189,7 @@ impl Service {
             tokio::select! {
                 opened = &mut opening => {
                     let opened = opened.map_err(|source| {
-                        let is_damage = source.hints_at_damage();
+                        let is_damage = source.may_be_damage();
                         let reason = Trouble::Store { path: home.database(), source }.to_string();
                         if is_damage { Ended::Damaged(reason) } else { Ended::Trouble(reason) }
                     })?;

@@ -18,8 +18,8 @@ use super::supervise::Supervisor;
 use super::{NUDGE_PAUSE, RETRY_INTERVAL, Signals, clock, spooled, upkeep};
 use crate::model::{Millis, SessionId};
 use crate::privacy::redact::Redactor;
+use crate::store::maintenance::retention::checkpoint;
 use crate::store::queue::{self, Claim, ClaimId, ClaimRules, QueueRow, Work};
-use crate::store::upkeep::checkpoint;
 use crate::store::{StoreError, prompts};
 
 /// Fallback interval for checking the queue: the maximum delay if a nudge is lost.
@@ -188,7 +188,7 @@ impl Processor {
             // Readers may block it: then the next round retries.
             let empty = |database: &mut _| checkpoint(database, Duration::ZERO);
             self.running.database.write(empty).await?;
-            let length = std::fs::metadata(self.shared.home.log()).map_or(0, |meta| meta.len());
+            let length = std::fs::metadata(self.shared.home.wal()).map_or(0, |meta| meta.len());
             self.log_has_secrets = length > 0;
         }
         Ok(())
@@ -307,7 +307,7 @@ impl Processor {
                 Ended::Reopen
             }
             // Errors of a single row were handled earlier.
-            damage if damage.hints_at_damage() => Ended::Damaged(self.describe(damage)),
+            damage if damage.may_be_damage() => Ended::Damaged(self.describe(damage)),
             other => Ended::Trouble(self.describe(other)),
         }
     }

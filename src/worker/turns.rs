@@ -25,12 +25,12 @@ use crate::learn::{self, Activity, Check, KnownList, Run};
 use crate::llm::Llm;
 use crate::model::{Millis, ObservationDraft};
 use crate::store::StoreError;
-use crate::store::learnings::{self, Learning};
 use crate::store::log::LogEntry;
+use crate::store::memory::learnings::{self, Learning};
+use crate::store::memory::sightings::Sighting;
 use crate::store::memory::{self, NewObservation, Origin, Settlement};
 use crate::store::queue::{self, Ending, Kind, QueueRow, Work};
 use crate::store::sessions::{TurnPlace, turn_place};
-use crate::store::sightings::Sighting;
 use crate::tools::{Action, Purpose, RawEvent, ToolEvent};
 
 /// The result of building a settlement.

@@ -8,11 +8,15 @@ use tokio::task::JoinHandle;
 
 use super::state::{Running, Shared};
 use super::{clock, daily, mind, spooled};
-use crate::disk::{self, Space};
+use crate::files::atomic;
+use crate::files::disk::{self, Space};
 use crate::paths::Home;
-use crate::store::limits::Limit;
-use crate::store::{StoreError, backup, learnings, limits, recovery, upkeep};
-use crate::{learn, search, unfinished};
+use crate::store::StoreError;
+use crate::store::files::{backup, recovery};
+use crate::store::maintenance::limits::{self, Limit};
+use crate::store::maintenance::retention;
+use crate::store::memory::learnings;
+use crate::{learn, search};
 
 /// WAL size in bytes that triggers a checkpoint.
 const CHECKPOINT_WAL_BYTES: u64 = 4 << 20;
@@ -57,10 +61,10 @@ impl Schedule {
         running: &Arc<Running>,
         is_quiet: bool,
     ) -> Result<(), StoreError> {
-        let log = std::fs::metadata(shared.home.log()).map_or(0, |meta| meta.len());
+        let log = std::fs::metadata(shared.home.wal()).map_or(0, |meta| meta.len());
         if log > CHECKPOINT_WAL_BYTES {
             let patience = if log > BLOCKING_CHECKPOINT_WAL_BYTES { LONGEST_WAIT } else { Duration::ZERO };
-            running.database.write(move |database| upkeep::checkpoint(database, patience)).await?;
+            running.database.write(move |database| retention::checkpoint(database, patience)).await?;
         }
         self.make_room(shared, running, log).await?;
         if is_quiet && running.database.write(search::indexing::index_and_merge_some).await? {
@@ -75,16 +79,16 @@ impl Schedule {
         let retention = running.config.retention.clone();
         let now = clock::now();
         let keeping = running.database.write(move |database| {
-            let silent = upkeep::interrupt_silent_sessions(database, now)?;
-            upkeep::drop_empty_sessions(database, now)?;
+            let silent = retention::interrupt_silent_sessions(database, now)?;
+            retention::drop_empty_sessions(database, now)?;
             learnings::drop_faded(database, now, learn::SHOWN_FROM)?;
-            let more = upkeep::drop_old(database, &retention, now)? | upkeep::shrink(database)?;
+            let more = retention::drop_old(database, &retention, now)? | retention::shrink(database)?;
             Ok((silent, more))
         });
         let (silent, more) = keeping.await?;
         if is_due {
             for folder in [shared.home.spool(), shared.home.backups()] {
-                unfinished::clean_up(&folder);
+                atomic::clean_up(&folder);
             }
             spooled::drop_rejected(
                 &shared.home,

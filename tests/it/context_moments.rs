@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use claude_mem::store::traces::hash;
+use claude_mem::store::memory::traces::hash;
 use claude_mem::tools::error_signature;
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use claude_mem::disk::Space;
+use claude_mem::files::disk::Space;
 
 use crate::damage::{mem, turn};
 use crate::sandbox::{Sandbox, Tmpfs, tool_payload};

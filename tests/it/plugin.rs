@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use claude_mem::wiring::{self, WIRING};
+use claude_mem::hook_events::{self, WIRING};
 use serde_json::{Value, json};
 
 use crate::mcp::client::Client;
@@ -37,7 +37,7 @@ fn the_plugin_wires_what_install_wires() {
     let expected = json!({ "hooks": events });
     let file = plugin().join("hooks/hooks.json");
     assert_eq!(json_file(&file), expected, "write this into {}:\n{expected:#}", file.display());
-    assert!(wiring::is_ours(&format!("{RUN} save")), "install must know the plugin's hooks as ours");
+    assert!(hook_events::is_ours(&format!("{RUN} save")), "install must know the plugin's hooks as ours");
 }
 
 #[test]

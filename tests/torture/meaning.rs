@@ -5,9 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use claude_mem::search::embedding::{self, Embedder, Pace, Role, text_of};
-use claude_mem::store::index::progress;
-use claude_mem::store::search::{Kind, Place, Range, document};
-use claude_mem::store::vectors;
+use claude_mem::store::index::search::{Kind, Place, Range, document};
+use claude_mem::store::index::{progress, vectors};
 
 use crate::scene::Scene;
 

@@ -4,8 +4,8 @@ use super::Doctor;
 use super::finding::Finding;
 use crate::search::embedding::package;
 use crate::search::indexing;
-use crate::store::index::{self, Differences};
-use crate::store::{self, StoreError, vectors};
+use crate::store::index::{self, Differences, vectors};
+use crate::store::{self, StoreError};
 
 /// Busy timeout, because a hook or the service may be writing.
 const BUSY_TIMEOUT_MS: u32 = 10_000;

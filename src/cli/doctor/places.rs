@@ -11,7 +11,8 @@ use crate::config::Config;
 use crate::context::age;
 use crate::model::Millis;
 use crate::paths::with_suffix;
-use crate::store::{self, SCHEMA_VERSION, StoreError, backup, rows};
+use crate::store::files::{backup, row_copy};
+use crate::store::{self, SCHEMA_VERSION, StoreError};
 use crate::worker::{activation, clock};
 
 pub fn data_directory(doctor: &Doctor<'_>) -> Finding {
@@ -104,7 +105,8 @@ pub fn settings(doctor: &Doctor<'_>) -> Finding {
 pub fn database(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "database";
     let shown = doctor.home.database().display().to_string();
-    let opened = store::open_to_read(doctor.home, 5000).and_then(|database| store::check::pages(&database));
+    let opened =
+        store::open_to_read(doctor.home, 5000).and_then(|database| store::files::check::pages(&database));
     match opened {
         Ok(()) => Finding::good(NAME, format!("{shown} is intact, schema {SCHEMA_VERSION}")),
         Err(error) if error.is_damage() => damaged(format!("{shown} is damaged: {}", error.cause())),
@@ -158,7 +160,7 @@ pub fn backups(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "backups";
     let now = clock::now();
     let copies = backup::list(&doctor.home.backups());
-    let counts = store::open_to_read(doctor.home, 2000).and_then(|database| rows::counts(&database));
+    let counts = store::open_to_read(doctor.home, 2000).and_then(|database| row_copy::counts(&database));
     let sessions =
         counts.as_ref().ok().and_then(|counts| counts.get("sessions").copied()).unwrap_or_default();
     let Some(newest) = copies.first() else {
@@ -177,7 +179,7 @@ pub fn backups(doctor: &Doctor<'_>) -> Finding {
             "see `claude-mem logs` for the reason; run `claude-mem backup` to make one now",
         );
     }
-    let kept = backup::open(&newest.path).and_then(|database| rows::counts(&database));
+    let kept = backup::open(&newest.path).and_then(|database| row_copy::counts(&database));
     let of = |counts: &std::collections::BTreeMap<&str, i64>| {
         counts.get("observations").copied().unwrap_or_default()
     };

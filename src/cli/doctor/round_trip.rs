@@ -18,13 +18,13 @@ use crate::api::{Health, SessionStatus};
 use crate::cli::install::hooks::unusual_data;
 use crate::cli::install::programs::Programs;
 use crate::cli::{client, service};
+use crate::hook_events::{self, WIRING};
 use crate::model::SessionId;
+use crate::protocol::HookOutput;
 use crate::spool;
-use crate::store::queue::OVER_CEILING;
+use crate::store::queue::{OVER_CEILING, admin};
 use crate::store::sessions::session_status;
-use crate::store::{self, overview, queue_admin};
-use crate::wire::HookOutput;
-use crate::wiring::{self, WIRING};
+use crate::store::{self, overview};
 
 const NAME: &str = "round trip";
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -160,7 +160,7 @@ impl RoundTrip<'_> {
     /// here, because the events are deleted at the end.
     fn failure(&self) -> anyhow::Result<Option<String>> {
         let database = store::open_to_read(self.doctor.home, 5000)?;
-        let rows = queue_admin::list(&database, &["error", "done"], 100)?.into_iter();
+        let rows = admin::list(&database, &["error", "done"], 100)?.into_iter();
         let mut own = rows.filter(|row| row.session_id.as_deref() == Some(self.session.as_str()));
         let reason = own.find_map(|row| row.last_error.filter(|reason| !reason.ends_with(OVER_CEILING)));
         Ok(reason.map(|reason| reason.lines().next().unwrap_or_default().to_owned()))
@@ -206,7 +206,7 @@ impl RoundTrip<'_> {
         }
         let verb = WIRING.iter().find(|wire| wire.event == event).map_or("", |wire| wire.verb);
         let data = unusual_data(self.doctor.home, self.doctor.environment);
-        Ok(wiring::command(&Programs::running()?.hook, verb, data))
+        Ok(hook_events::command(&Programs::running()?.hook, verb, data))
     }
 
     fn erase(&self) -> anyhow::Result<()> {

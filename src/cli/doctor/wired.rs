@@ -14,9 +14,9 @@ use crate::cli::install::programs::Programs;
 use crate::cli::install::record::Record;
 use crate::cli::install::{settings, settings_file};
 use crate::context::age;
+use crate::hook_events::{self, WIRING};
 use crate::model::Millis;
 use crate::store::{self, overview};
-use crate::wiring::{self, WIRING};
 use crate::worker::clock;
 
 const OURS: &str = env!("CARGO_PKG_VERSION");
@@ -76,7 +76,7 @@ pub fn wired_commands(doctor: &Doctor<'_>) -> Vec<settings::Found> {
     texts
         .filter_map(|text| settings::commands(&text).ok())
         .flatten()
-        .filter(|found| wiring::is_ours(&found.command))
+        .filter(|found| hook_events::is_ours(&found.command))
         .collect()
 }
 
@@ -105,7 +105,7 @@ pub fn hooks(doctor: &Doctor<'_>) -> Finding {
         return Finding::good(NAME, "wired by our plugin");
     }
     let version = plan.client.as_ref().and_then(|client| client.version);
-    let missing: Vec<_> = wiring::for_client(version)
+    let missing: Vec<_> = hook_events::for_client(version)
         .map(|wire| wire.event)
         .filter(|event| found.iter().all(|found| found.event != *event))
         .collect();
@@ -138,7 +138,7 @@ pub fn hooks(doctor: &Doctor<'_>) -> Finding {
             NAME,
             format!("{events} of {} events wired in {shown}, for {client}", WIRING.len()),
             "failed tools and failed turns are not recorded",
-            format!("with Claude Code {} or later: claude-mem install", wiring::FORGIVING_SINCE),
+            format!("with Claude Code {} or later: claude-mem install", hook_events::FORGIVING_SINCE),
         );
     }
     Finding::good(NAME, format!("{events} events wired in {shown}, for {client}"))

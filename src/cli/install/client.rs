@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::settings::{self, Found};
 use crate::cli::child;
 use crate::config::Environment;
+use crate::hook_events::{self, ClientVersion};
 use crate::llm::installed;
-use crate::wiring::{self, ClientVersion};
 
 /// The detected client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub fn neighbours(settings_text: &str, client_directory: Option<&Path>) -> Vec<N
     let is_rival = |name: &str| RIVALS.iter().any(|rival| name.contains(rival));
     let hooks = commands
         .into_iter()
-        .filter(|found| !wiring::is_ours(&found.command) && is_rival(&found.command))
+        .filter(|found| !hook_events::is_ours(&found.command) && is_rival(&found.command))
         .map(Neighbour::RivalHook);
     let plugins = settings::enabled_plugins(settings_text).into_iter().filter_map(|name| {
         if client_directory.is_some_and(|directory| is_our_plugin(directory, &name)) {
@@ -91,7 +91,7 @@ fn is_our_plugin(client_directory: &Path, name: &str) -> bool {
     install_paths(&list["plugins"][name], &mut places);
     places.iter().any(|place| {
         let hooks = fs::read_to_string(Path::new(place).join("hooks/hooks.json")).unwrap_or_default();
-        hooks.contains(wiring::HOOK_NAME)
+        hooks.contains(hook_events::HOOK_NAME)
     })
 }
 

@@ -11,8 +11,8 @@ use super::record::WiredFile;
 use super::settings::{self, Wanted};
 use super::settings_file::{self, FileError};
 use crate::config::{Config, Environment};
+use crate::hook_events;
 use crate::paths::Home;
-use crate::wiring;
 
 /// The settings file to edit and the client to edit it for.
 #[derive(Debug)]
@@ -49,8 +49,9 @@ impl Plan {
     /// Returns the hooks for this client.
     pub fn wanted(&self, hook: &Path, data: Option<&Path>) -> Vec<Wanted> {
         let version = self.client.as_ref().and_then(|client| client.version);
-        let wanted = |wire: wiring::Wire| Wanted { wire, command: wiring::command(hook, wire.verb, data) };
-        wiring::for_client(version).map(wanted).collect()
+        let wanted =
+            |wire: hook_events::Wire| Wanted { wire, command: hook_events::command(hook, wire.verb, data) };
+        hook_events::for_client(version).map(wanted).collect()
     }
 
     fn client_name(&self) -> String {
@@ -95,7 +96,7 @@ fn explained(error: FileError, wanted: &[Wanted]) -> anyhow::Error {
 
 /// True if the settings already contain hooks of ours.
 fn is_wired(text: &str) -> anyhow::Result<bool> {
-    Ok(settings::commands(text)?.iter().any(|found| wiring::is_ours(&found.command)))
+    Ok(settings::commands(text)?.iter().any(|found| hook_events::is_ours(&found.command)))
 }
 
 impl Installation<'_> {
@@ -155,11 +156,11 @@ impl Installation<'_> {
     }
 
     fn note_neighbours(&mut self, text: &str, wired: usize) {
-        if wired < wiring::WIRING.len() {
+        if wired < hook_events::WIRING.len() {
             self.report.note(format!(
                 "failed tools and failed turns are not recorded: that needs Claude Code {} or later; upgrade and run this \
                  command again",
-                wiring::FORGIVING_SINCE
+                hook_events::FORGIVING_SINCE
             ));
         }
         if settings::hooks_are_disabled(text) {

@@ -28,7 +28,7 @@ use crate::cli::{backfill, progress};
 use crate::config::{self, Environment};
 use crate::llm::installed;
 use crate::paths::Home;
-use crate::store::predecessor;
+use crate::store::files::legacy_import;
 use programs::Programs;
 use record::Record;
 use report::Report;
@@ -193,7 +193,7 @@ impl Installation<'_> {
                 .step("settings", format!("write {}, with every setting commented out", file.display()));
             self.really(|_| Ok(settings_file::write_whole(&file, &config::commented_defaults(), 0o600)?))?;
         }
-        if predecessor::is_in_our_place(self.home) {
+        if legacy_import::occupies_our_path(self.home) {
             let (theirs, ours) = (self.home.usual_database(), self.home.database_beside());
             self.report.step(
                 "database",
@@ -207,7 +207,7 @@ impl Installation<'_> {
                 "run `claude-mem import` to import that program's memories; its database is not changed",
             );
             let home = self.home;
-            self.really(|_| Ok(predecessor::settle_beside(home).map(drop)?))?;
+            self.really(|_| Ok(legacy_import::use_alternate_path(home).map(drop)?))?;
         }
         Ok(())
     }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 
 use super::record::Record;
+use crate::hook_events::HOOK_NAME;
 use crate::llm::guard;
-use crate::wiring::HOOK_NAME;
 
 /// Paths of the two programs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode};
 use serde::de::IgnoredAny;
 
-use crate::wiring::{self, Wire};
+use crate::hook_events::{self, Wire};
 
 /// The reason settings are left unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -145,7 +145,7 @@ pub fn as_json(wanted: &[Wanted]) -> String {
 /// True if our hooks are exactly the wanted ones.
 fn is_wired(text: &str, wanted: &[Wanted]) -> Result<bool, SettingsError> {
     let value: serde_json::Value = serde_json::from_str(strip_mark(text).1).unwrap_or_default();
-    let ours = commands(text)?.into_iter().filter(|found| wiring::is_ours(&found.command)).count();
+    let ours = commands(text)?.into_iter().filter(|found| hook_events::is_ours(&found.command)).count();
     let is_there = |hook: &Wanted| {
         let groups = value["hooks"][hook.wire.event].as_array();
         groups.is_some_and(|groups| groups.contains(&hook.json()))
@@ -242,7 +242,7 @@ fn remove_from_groups(groups: &CstArray) -> bool {
         let ours: Vec<_> = hooks
             .elements()
             .into_iter()
-            .filter(|hook| command_of(hook).is_some_and(|command| wiring::is_ours(&command)))
+            .filter(|hook| command_of(hook).is_some_and(|command| hook_events::is_ours(&command)))
             .collect();
         if ours.is_empty() {
             continue;

@@ -14,9 +14,8 @@ use crate::cli::progress::is_agreed;
 use crate::cli::{child, service};
 use crate::config::{self, Environment};
 use crate::paths::{Home, with_suffix};
-use crate::spool;
 use crate::store::{self, StoreError};
-use crate::wiring;
+use crate::{hook_events, spool};
 
 /// Undo `install`; memories are kept
 #[derive(Debug, clap::Args)]
@@ -138,7 +137,7 @@ impl Removal<'_> {
         } else {
             let found = settings::commands(&text)
                 .map_err(|source| settings_file::FileError::Settings { path: file.path.clone(), source })?;
-            let ours = found.iter().filter(|found| wiring::is_ours(&found.command)).count();
+            let ours = found.iter().filter(|found| hook_events::is_ours(&found.command)).count();
             if ours > 0 {
                 self.report.step("hooks", format!("remove our {ours} hooks from {shown}"));
             }
@@ -248,7 +247,7 @@ impl Removal<'_> {
             if !self.is_dry {
                 // Best effort: fold the WAL into the database, so that copying that one file copies
                 // everything.
-                let _ = store::leave_one_file(self.home);
+                let _ = store::checkpoint_into_one_file(self.home);
             }
             return;
         }

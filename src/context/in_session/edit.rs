@@ -13,9 +13,9 @@ use crate::context::repo_state::stem;
 use crate::context::wording::statements;
 use crate::context::words::{WordSet, content_words};
 use crate::project::{is_same_file, without_worktree};
-use crate::store::StoreError;
-use crate::store::context::{self as table, Memory, Part};
-use crate::store::traces::{self, Hash, TurnTrace, line_hash};
+use crate::store::context::{Memory, Part};
+use crate::store::memory::traces::{self, Hash, TurnTrace, line_hash};
+use crate::store::{StoreError, context as table};
 use crate::text::without_ending;
 
 /// Most memories.

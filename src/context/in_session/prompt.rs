@@ -13,9 +13,9 @@ use crate::context::repo_state::stem;
 use crate::context::words::{WordSet, content_words};
 use crate::context::{observations, relevance};
 use crate::search::{self, Filter};
-use crate::store::StoreError;
-use crate::store::context::{self as table, Memory};
-use crate::store::search::Kind;
+use crate::store::context::Memory;
+use crate::store::index::search::Kind;
+use crate::store::{StoreError, context as table};
 use crate::text::without_ending;
 
 /// Most memories.

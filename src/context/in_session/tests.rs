@@ -6,7 +6,7 @@ use super::*;
 use crate::config::Config;
 use crate::context::tests::{HOUR, History, NOW, PATH, Seen, rich};
 use crate::store::log::{LogEntry, log};
-use crate::store::traces::{hash, line_hash};
+use crate::store::memory::traces::{hash, line_hash};
 use crate::tools::error_signature;
 
 fn snippet_for(history: &History, session: &str, trigger: &Trigger) -> Snippet {

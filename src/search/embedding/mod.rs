@@ -17,7 +17,7 @@ pub use published::{ALL, Published, installed};
 pub use vector::Vector;
 
 use super::{QueryEmbedding, words_cut};
-use crate::store::search::Document;
+use crate::store::index::search::Document;
 
 /// The range of a model's likenesses: each model has one of its own.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn outlines_tell_what_is_near() {
-        use crate::store::vectors::outline;
+        use crate::store::index::vectors::outline;
         let wave = |step: f32| -> Vec<f32> { (0..385).map(|at| (at as f32 * step).sin()).collect() };
         let asked = Vector::new(&wave(0.1)).beside_outlines();
         let nearness = |step: f32| asked.nearness(&outline(&Vector::new(&wave(step)).to_blob()));

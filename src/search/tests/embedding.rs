@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::search::embedding::Vector;
-use crate::store::vectors;
+use crate::store::index::vectors;
 
 /// Gives every row that lacks one a vector, made by hand.
 fn read_with(memory: &mut Memory, direction: impl Fn(i64) -> [f32; 3]) -> usize {

@@ -225,7 +225,7 @@ CREATE INDEX function_map_by_session ON function_map (session_id, file_path);
 -- Purpose: old rows of a project are found, and its new ones kept, without a scan of the other projects.
 CREATE INDEX function_map_by_project ON function_map (project, snapshot_at, session_id);
 
--- Lines that a turn removed from a file and added to it, as eight-byte hashes (store/traces.rs): enough to notice an edit that
+-- Lines that a turn removed from a file and added to it, as eight-byte hashes (store/memory/traces.rs): enough to notice an edit that
 -- brings back what was taken out, and to find the turn that wrote a line. No text of the file is kept.
 CREATE TABLE edit_traces (
   id            INTEGER PRIMARY KEY,

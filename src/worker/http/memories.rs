@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::extract::{JsonBody, Named, Parameters};
 use super::routes::running;
 use crate::api::{ApiError, Changed, Memories, Observations, Saved, Statement, Within};
-use crate::curate;
+use crate::manual_memories;
 use crate::search::response;
 use crate::store::memory;
 use crate::worker::clock;
@@ -53,11 +53,13 @@ pub async fn save(State(shared): State<Arc<Shared>>, body: JsonBody) -> Result<J
     let capture = running.config.capture.clone();
     // It reads files, so it must not run on the serving thread.
     let accepting = tokio::task::spawn_blocking(move || {
-        curate::accept(statement, &capture, user_home.as_deref(), clock::now())
+        manual_memories::accept(statement, &capture, user_home.as_deref(), clock::now())
     });
     let accepted = accepting.await.map_err(|_| ApiError::degraded("cannot process the text"))?;
     let accepted = accepted.map_err(ApiError::bad_request)?;
-    Ok(Json(running.database.write_to_disk(move |database| curate::keep(database, &accepted)).await?))
+    Ok(Json(
+        running.database.write_to_disk(move |database| manual_memories::keep(database, &accepted)).await?,
+    ))
 }
 
 /// `DELETE /api/observations/{id}`: forgets an observation, or a learning (L12).
@@ -79,10 +81,10 @@ pub async fn restore(
 }
 
 async fn change(shared: &Shared, id: &str, within: Within, undo: bool) -> Result<Json<Changed>, ApiError> {
-    let what = curate::forgettable(id).map_err(ApiError::bad_request)?;
+    let what = manual_memories::forgettable(id).map_err(ApiError::bad_request)?;
     let running = running(shared)?;
     let changing = running.database.write_to_disk(move |database| {
-        curate::forget(database, what, undo, within.project.as_deref(), clock::now())
+        manual_memories::forget(database, what, undo, within.project.as_deref(), clock::now())
     });
     let changed = changing.await?;
     changed.map(Json).ok_or_else(|| ApiError::not_found(format!("there is no memory {id}")))

@@ -12,7 +12,8 @@ use super::routes::running;
 use crate::api::{self, ApiError, Projects, SearchQuery, SearchResponse, Timeline};
 use crate::project::Project;
 use crate::search::{self, Request, response};
-use crate::store::{projects, search as index};
+use crate::store::index::search as index;
+use crate::store::projects;
 use crate::worker::clock;
 use crate::worker::state::{Running, Shared};
 

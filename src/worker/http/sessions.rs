@@ -62,7 +62,7 @@ async fn record(shared: &Arc<Shared>, session: String, bodies: Vec<(Verb, Value)
     let (mut config, environment) = (running.config.clone(), shared.environment.clone());
     let home = shared.home.clone();
     let accepting = tokio::task::spawn_blocking(move || {
-        hook::spare_the_disk(&home, &mut config);
+        hook::limit_payload_on_low_disk(&home, &mut config);
         let mut events = Vec::new();
         for (verb, body) in bodies {
             events.extend(event(&session, verb, body, &config, &environment)?);

@@ -92,7 +92,7 @@ fn flooding(sandbox: &Sandbox, id: &str) -> String {
 fn as_a_hook_would(sandbox: &Sandbox, home: &Home, id: &str) {
     let environment = Environment::default();
     let (mut config, _) = Config::load_forgiving(&home.config(), &environment);
-    hook::spare_the_disk(home, &mut config);
+    hook::limit_payload_on_low_disk(home, &mut config);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as i64;
     let payload = flooding(sandbox, id).into_bytes();
     let event = hook::accept(Verb::Save, payload, now, &config, &environment).unwrap();
@@ -180,7 +180,7 @@ fn a_flood_on_a_small_disk_with_backups_loses_nothing() {
     }
     let _worker = Worker::start(&sandbox);
     let home = Home::at(sandbox.data());
-    let space = || claude_mem::disk::Space::at(disk.path()).unwrap().free;
+    let space = || claude_mem::files::disk::Space::at(disk.path()).unwrap().free;
     let (is_over, least) = (AtomicBool::new(false), AtomicU64::new(u64::MAX));
     let sent = events() + 100;
     std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::wiring::{ClientVersion, WIRING, command, for_client};
+use crate::hook_events::{ClientVersion, WIRING, command, for_client};
 
 fn wanted_for(hook: &str) -> Vec<Wanted> {
     let wanted = |wire: Wire| Wanted { wire, command: command(Path::new(hook), wire.verb, None) };
@@ -13,7 +13,7 @@ fn wanted() -> Vec<Wanted> {
 }
 
 fn ours(text: &str) -> usize {
-    commands(text).unwrap().iter().filter(|found| wiring::is_ours(&found.command)).count()
+    commands(text).unwrap().iter().filter(|found| hook_events::is_ours(&found.command)).count()
 }
 
 #[test]

@@ -9,11 +9,12 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 
-use super::rows::{self, Row};
-use super::{StoreError, backup, schema};
+use super::backup;
+use super::row_copy::{self, Row};
 use crate::model::Millis;
 use crate::paths::{Home, with_suffix};
 use crate::privacy::redact::Redactor;
+use crate::store::{StoreError, schema};
 
 /// The tables that identify such a database.
 const TABLES: [&str; 4] = ["sdk_sessions", "observations", "session_summaries", "user_prompts"];
@@ -22,12 +23,12 @@ const TABLES: [&str; 4] = ["sdk_sessions", "observations", "session_summaries", 
 const TRIES: usize = 5;
 
 /// True if it is a database of that program.
-pub fn is_predecessor(database: &Connection) -> bool {
+pub fn is_legacy(database: &Connection) -> bool {
     TABLES.iter().all(|table| database.table_exists(None, *table).unwrap_or(false))
 }
 
 /// True if another program's database is at the usual path of ours.
-pub fn is_in_our_place(home: &Home) -> bool {
+pub fn occupies_our_path(home: &Home) -> bool {
     let path = home.usual_database();
     path.exists()
         && open_untouched(&path)
@@ -36,19 +37,19 @@ pub fn is_in_our_place(home: &Home) -> bool {
 
 /// Creates our database next to another program's, if that one is at our path. True if ours is next
 /// to it.
-pub fn settle_beside(home: &Home) -> Result<bool, StoreError> {
+pub fn use_alternate_path(home: &Home) -> Result<bool, StoreError> {
     if home.database_beside().exists() {
         return Ok(true);
     }
-    if !is_in_our_place(home) {
+    if !occupies_our_path(home) {
         return Ok(false);
     }
-    make_beside(home)?;
+    create_alternate(home)?;
     Ok(true)
 }
 
 /// Creates our database next to the file at its usual path, whatever that file is.
-pub fn make_beside(home: &Home) -> Result<(), StoreError> {
+pub fn create_alternate(home: &Home) -> Result<(), StoreError> {
     let unfinished = with_suffix(&home.database_beside(), ".tmp");
     let _ = fs::remove_file(&unfinished);
     let mut database = Connection::open(&unfinished)?;
@@ -96,13 +97,13 @@ pub type Translated = (&'static str, Row);
 
 /// All rows of such a database, converted to ours, in an order in which they can be stored.
 #[derive(Debug)]
-pub struct Predecessor {
+pub struct LegacyDatabase {
     database: Connection,
     /// Maps that program's session ids to the client's own.
     sessions: HashMap<String, String>,
 }
 
-impl Predecessor {
+impl LegacyDatabase {
     /// Reads from an open copy.
     pub fn new(database: Connection) -> Result<Self, StoreError> {
         let mut sessions = HashMap::new();
@@ -240,7 +241,7 @@ fn their_rows(
     mut each: impl FnMut(Theirs) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut statement = database.prepare(&format!("SELECT * FROM {table} ORDER BY id"))?;
-    let names = rows::column_names(database, &statement)?;
+    let names = row_copy::column_names(database, &statement)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let values = names.iter().enumerate().map(|(at, name)| Ok((name.clone(), row.get(at)?)));

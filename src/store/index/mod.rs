@@ -1,12 +1,15 @@
 //! Keeping the search index: which rows wait for it, putting their texts in, taking them out, and rebuilding it. How a text is
 //! cut into words is none of its business.
 
+pub mod search;
+pub mod vectors;
+
 use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
-use super::search::{Document, KIND_SHIFT, Kind, PROJECT_SHIFT, Place, document};
-use super::{StoreError, vectors};
+use super::StoreError;
+use search::{Document, KIND_SHIFT, Kind, PROJECT_SHIFT, Place, document};
 
 /// A row's text as it goes into the index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

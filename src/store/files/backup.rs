@@ -11,12 +11,14 @@ use std::time::{Duration, UNIX_EPOCH};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::queue::WITHOUT_MODEL;
-use super::{StoreError, check, rows, schema, upkeep};
-use crate::disk;
+use super::{check, row_copy};
+use crate::files::atomic::DirLock;
+use crate::files::disk;
 use crate::model::Millis;
 use crate::paths::create_private_dir;
-use crate::unfinished::Writing;
+use crate::store::maintenance::retention;
+use crate::store::queue::WITHOUT_MODEL;
+use crate::store::{StoreError, schema};
 
 /// The reason for a backup; it is the first part of the file name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,15 +79,15 @@ pub fn make(
     directory: &Path,
     reason: Reason,
     now: Millis,
-    mut tell: impl FnMut(i32, i32),
+    mut report: impl FnMut(i32, i32),
 ) -> Result<(Copy, Checked), StoreError> {
     create_private_dir(directory)?;
-    let (used, free) = upkeep::file_bytes(database)?;
+    let (used, free) = retention::file_bytes(database)?;
     disk::check_room(directory, used + free)?;
-    let writing = Writing::begin(directory)?;
+    let writing = DirLock::shared(directory)?;
     let path = unused_name(directory, reason, now);
     let unfinished = path.with_extension("tmp");
-    let made = copy_checked(database, &unfinished, &mut tell).and_then(|checked| {
+    let made = copy_checked(database, &unfinished, &mut report).and_then(|checked| {
         File::open(&unfinished)?.sync_all()?;
         fs::rename(&unfinished, &path)?;
         writing.sync()?;
@@ -118,7 +120,7 @@ fn leave_out_payloads(copy: &Connection) -> Result<(), StoreError> {
 fn copy_checked(
     database: &Connection,
     target: &Path,
-    tell: &mut impl FnMut(i32, i32),
+    report: &mut impl FnMut(i32, i32),
 ) -> Result<Checked, StoreError> {
     // A file of this name is left over from an interrupted backup.
     let _ = fs::remove_file(target);
@@ -126,7 +128,7 @@ fn copy_checked(
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(target)?;
     // The transaction pins one snapshot; without it every concurrent write would restart the copy.
     let state = database.unchecked_transaction()?;
-    let expected = rows::counts(&state)?;
+    let expected = row_copy::counts(&state)?;
     let mut copy = Connection::open(target)?;
     {
         let backup = Backup::new(&state, &mut copy)?;
@@ -137,7 +139,7 @@ fn copy_checked(
                 _ => std::thread::sleep(Duration::from_millis(20)),
             }
             let progress = backup.progress();
-            tell(progress.pagecount - progress.remaining, progress.pagecount);
+            report(progress.pagecount - progress.remaining, progress.pagecount);
         }
     }
     drop(state);
@@ -158,7 +160,7 @@ fn copy_checked(
 pub fn check(database: &Connection) -> Result<Checked, StoreError> {
     check::everything(database)?;
     let schema = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    Ok(Checked { schema, rows: rows::counts(database)? })
+    Ok(Checked { schema, rows: row_copy::counts(database)? })
 }
 
 /// Opens a backup without creating any other file next to it.
@@ -332,7 +334,7 @@ mod tests {
         let left = "SELECT group_concat(event_key) FROM (SELECT * FROM pending_queue WHERE payload IS NOT NULL ORDER BY id)";
         let kept: String = open(&copy.path).unwrap().query_row(left, [], |row| row.get(0)).unwrap();
         assert_eq!(kept, "again,stopped,failed,waits");
-        let whole = upkeep::file_bytes(&database).unwrap().0;
+        let whole = retention::file_bytes(&database).unwrap().0;
         assert!(copy.bytes + 700_000 < whole, "{} of {whole}", copy.bytes);
     }
 

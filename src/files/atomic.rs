@@ -10,12 +10,12 @@ use std::path::Path;
 
 /// Held by the writer of a temporary file, from before its creation.
 #[derive(Debug)]
-pub struct Writing(File);
+pub struct DirLock(File);
 
-impl Writing {
+impl DirLock {
     /// Takes the lock without waiting: a clean-up holds it only briefly, and listed the files
     /// before it took it.
-    pub fn begin(folder: &Path) -> io::Result<Self> {
+    pub fn shared(folder: &Path) -> io::Result<Self> {
         let folder = File::open(folder)?;
         let _ = folder.try_lock_shared();
         Ok(Self(folder))
@@ -59,7 +59,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let unfinished = scratch.path().join(".event.tmp");
         let names = || fs::read_dir(scratch.path()).unwrap().count();
-        let writing = Writing::begin(scratch.path()).unwrap();
+        let writing = DirLock::shared(scratch.path()).unwrap();
         for name in [".event.tmp", "copy.tmp-journal", "event.json", "copy.db"] {
             fs::write(scratch.path().join(name), "x").unwrap();
         }

@@ -4,8 +4,8 @@
 use rusqlite::{Connection, Transaction, params};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{StoreError, listed};
 use crate::model::{Millis, SessionId};
+use crate::store::{StoreError, listed};
 
 /// A hash of a line or of a signature.
 pub type Hash = i64;
@@ -74,7 +74,7 @@ pub fn hash(text: &str) -> Hash {
 }
 
 /// Stores the traces and repairs of a turn.
-pub(super) fn note(
+pub(in crate::store) fn record(
     transaction: &Transaction<'_>,
     session: &SessionId,
     project: &str,

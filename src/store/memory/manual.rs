@@ -1,13 +1,13 @@
 //! Memories that users and Claude state themselves, and memories that they want forgotten.
 //!
 //! Forgetting here loses nothing: the row stays, hidden from every reader, until it is restored.
-//! [`crate::curate`] decides which statements are allowed; this module only stores them.
+//! [`crate::manual_memories`] decides which statements are allowed; this module only stores them.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
-use super::StoreError;
-use super::memory::json_list;
+use super::json_list;
 use crate::model::{Millis, ObservationDraft, SessionId};
+use crate::store::StoreError;
 
 /// The `provider` of memories that users state themselves.
 pub const PROVIDER: &str = "user";
@@ -214,8 +214,8 @@ mod tests {
 
     fn found(database: &Connection, word: &str) -> usize {
         crate::search::indexing::index_waiting(database).unwrap();
-        let everywhere = store::search::Range::ALL;
-        store::search::matching(database, word, everywhere, 10).unwrap().len()
+        let everywhere = store::index::search::Range::ALL;
+        store::index::search::matching(database, word, everywhere, 10).unwrap().len()
     }
 
     #[test]

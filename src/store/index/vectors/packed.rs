@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::store::StoreError;
-use crate::store::search::{Kind, Place, Range};
+use crate::store::index::search::{Kind, Place, Range};
 
 /// A model as it is known here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -384,7 +384,7 @@ mod tests {
             database.query_row(&sql, [], |row| row.get(0)).unwrap()
         };
         assert_eq!((rows("search_vectors"), rows("search_outlines")), (4, 2));
-        assert_eq!(crate::store::vectors::coverage(&database).unwrap().0, 6);
+        assert_eq!(crate::store::index::vectors::coverage(&database).unwrap().0, 6);
         let mut negative = Vec::new();
         // The first of two numbers is in the lowest bits, and 128 and 130 are below zero.
         let mut look = |place: Place, outline: &[u8]| negative.push((place.id(), outline[0] & 2 == 0));

@@ -3,9 +3,9 @@
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::StoreError;
 use super::learnings::{self, Learning, Occasion, Standing, Step};
 use crate::model::{Category, LearningDraft};
+use crate::store::StoreError;
 
 /// Number of sessions that must have it.
 const NEEDED: i64 = 3;
@@ -62,7 +62,7 @@ impl Sighting {
 }
 
 /// Records the sightings of a session, and turns those that enough sessions had into learnings.
-pub(super) fn note(
+pub(in crate::store) fn record(
     transaction: &Transaction<'_>,
     sightings: &[Sighting],
     occasion: Occasion<'_>,
@@ -183,7 +183,7 @@ mod tests {
             Self(crate::store::open_for_worker(&Home::at(scratch.path()), 0).unwrap(), scratch)
         }
 
-        fn note(&mut self, session: &str, subject: &str, is_certain: bool, now: i64) {
+        fn record(&mut self, session: &str, subject: &str, is_certain: bool, now: i64) {
             let sql = "INSERT OR IGNORE INTO sessions (id, project, started_at, last_activity_at) VALUES (?1, 'p', 1, 1)";
             self.0.execute(sql, [session]).unwrap();
             let kind = if subject.contains(" fails ") { Kind::Repair } else { Kind::Command };
@@ -191,7 +191,7 @@ mod tests {
             let session = SessionId(session.to_owned());
             let transaction = self.0.transaction().unwrap();
             let occasion = Occasion { session: Some(&session), project: "p", evidence: None, now };
-            note(&transaction, &[sighting], occasion).unwrap();
+            record(&transaction, &[sighting], occasion).unwrap();
             transaction.commit().unwrap();
         }
 
@@ -210,13 +210,13 @@ mod tests {
     fn third_session_makes_a_learning() {
         let mut database = Database::new();
         for session in ["a", "a", "b", "b", "a"] {
-            database.note(session, TESTS, true, 1);
+            database.record(session, TESTS, true, 1);
         }
         assert_eq!(database.learnings(), [""; 0]);
-        database.note("c", TESTS, true, 2);
+        database.record("c", TESTS, true, 2);
         assert_eq!(database.learnings(), ["50 3 Run the tests with `make test`"]);
-        database.note("c", TESTS, true, 3);
-        database.note("d", TESTS, false, 4);
+        database.record("c", TESTS, true, 3);
+        database.record("d", TESTS, false, 4);
         assert_eq!(database.learnings(), ["61 4 Run the tests with `make test`"]);
     }
 
@@ -224,14 +224,14 @@ mod tests {
     fn only_a_success_teaches() {
         let mut database = Database::new();
         for session in ["a", "b", "c", "d"] {
-            database.note(session, TESTS, false, 1);
+            database.record(session, TESTS, false, 1);
         }
         for session in ["a", "b", "c"] {
-            database.note(session, "Run the tests with `just test`", true, 2);
-            database.note(session, "Run the tests with `just quick`", true, 2);
+            database.record(session, "Run the tests with `just test`", true, 2);
+            database.record(session, "Run the tests with `just quick`", true, 2);
         }
         assert_eq!(database.learnings().len(), 2, "an uncertain command replaces nothing");
-        database.note("d", TESTS, true, 3);
+        database.record("d", TESTS, true, 3);
         assert_eq!(database.learnings()[1], "61 4 Run the tests with `make test`");
     }
 
@@ -240,7 +240,7 @@ mod tests {
         let mut database = Database::new();
         let mut sight = |subject: &str, sessions: std::ops::Range<u8>| {
             sessions
-                .for_each(|session| database.note(&session.to_string(), subject, true, i64::from(session)));
+                .for_each(|session| database.record(&session.to_string(), subject, true, i64::from(session)));
         };
         sight(TESTS, 0..3);
         sight("Run the tests with `just test`", 0..4);
@@ -262,9 +262,9 @@ mod tests {
     #[test]
     fn a_forgotten_command_does_not_come_back() {
         let mut database = Database::new();
-        ["a", "b", "c"].iter().for_each(|session| database.note(session, TESTS, true, 1));
+        ["a", "b", "c"].iter().for_each(|session| database.record(session, TESTS, true, 1));
         assert!(learnings::forget(&database.0, 1, 2).unwrap());
-        ["d", "e"].iter().for_each(|session| database.note(session, TESTS, true, 3));
+        ["d", "e"].iter().for_each(|session| database.record(session, TESTS, true, 3));
         assert_eq!(database.learnings(), [""; 0]);
     }
 
@@ -272,7 +272,7 @@ mod tests {
     fn old_sightings_are_dropped() {
         let mut database = Database::new();
         for (session, now) in [("a", 10), ("b", 20), ("c", 30)] {
-            database.note(session, TESTS, true, now);
+            database.record(session, TESTS, true, now);
         }
         let count = |database: &Database| -> i64 {
             database.0.query_row("SELECT count(*) FROM sightings", [], |row| row.get(0)).unwrap()
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(count(&database), 1);
         database.0.execute("DELETE FROM sessions WHERE id = 'c'", []).unwrap();
         assert_eq!(count(&database), 0);
-        database.note("d", TESTS, true, 40);
+        database.record("d", TESTS, true, 40);
         assert_eq!(database.learnings(), ["61 4 Run the tests with `make test`"], "it is still in use");
     }
 }

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Statement, params, params_from_iter};
 
-use super::StoreError;
-use super::projects::{self, Claim};
-use super::tables::{TABLES, Table};
+use crate::store::StoreError;
+use crate::store::projects::{self, Claim};
+use crate::store::tables::{TABLES, Table};
 
 /// A row: column names and values.
 pub type Row = Vec<(String, Value)>;
@@ -131,7 +131,7 @@ impl Importer {
             return Ok(Taken::Refused("it refers to a row that does not exist".into()));
         }
         if let Some(here) = known(database, table, &row)? {
-            self.note(table, there, here);
+            self.map_id(table, there, here);
             return Ok(Taken::Known);
         }
         if table.name == "pending_queue" {
@@ -158,7 +158,7 @@ impl Importer {
             ensure_project(database, &row)?;
         }
         if let Some(here) = here {
-            self.note(table, there, here);
+            self.map_id(table, there, here);
             self.superseded.extend(later.map(|there| (here, there)));
         }
         Ok(Taken::New)
@@ -220,7 +220,7 @@ impl Importer {
         Ok(columns)
     }
 
-    fn note(&mut self, table: &'static Table, there: Option<i64>, here: i64) {
+    fn map_id(&mut self, table: &'static Table, there: Option<i64>, here: i64) {
         if let Some(there) = there {
             self.numbers.entry(table.name).or_default().insert(there, here);
         }

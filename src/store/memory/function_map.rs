@@ -5,14 +5,14 @@
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::StoreError;
 use crate::model::{CodeChange, FunctionChange, Millis, SessionId};
+use crate::store::StoreError;
 
 /// Number of latest sessions of a project whose changes are kept, whatever their age.
 const SESSIONS_KEPT: i64 = 20;
 
 /// Merges the changes of an edit into the session's earlier changes.
-pub(super) fn note(
+pub(in crate::store) fn record(
     transaction: &Transaction<'_>,
     session: &SessionId,
     project: &str,
@@ -159,7 +159,11 @@ fn write(
 /// Deletes rows older than `before`, a limited number at once, but keeps the latest sessions of a
 /// project: after a year without work the last changes are still known. True if there is more to
 /// do.
-pub(super) fn drop_old(database: &Connection, before: Millis, at_once: i64) -> Result<bool, StoreError> {
+pub(in crate::store) fn drop_old(
+    database: &Connection,
+    before: Millis,
+    at_once: i64,
+) -> Result<bool, StoreError> {
     let mut more = false;
     for project in projects(database, before)? {
         let sql = "SELECT min(first) FROM (
@@ -248,7 +252,7 @@ mod tests {
             let mut database = database(&folder);
             for (at, step) in steps.iter().enumerate() {
                 let transaction = database.transaction().unwrap();
-                note(&transaction, &SessionId("s".into()), "p", std::slice::from_ref(step), at as i64)
+                record(&transaction, &SessionId("s".into()), "p", std::slice::from_ref(step), at as i64)
                     .unwrap();
                 transaction.commit().unwrap();
             }
@@ -256,7 +260,7 @@ mod tests {
             // One merge of all changes gives the same result.
             database.execute("DELETE FROM function_map", []).unwrap();
             let transaction = database.transaction().unwrap();
-            note(&transaction, &SessionId("s".into()), "p", steps, 0).unwrap();
+            record(&transaction, &SessionId("s".into()), "p", steps, 0).unwrap();
             transaction.commit().unwrap();
             assert_eq!(changes(&database), expected, "{steps:?} at once");
         }
@@ -273,8 +277,8 @@ mod tests {
             let session = SessionId(format!("s{number:02}"));
             database.execute(sql, [session.as_str()]).unwrap();
             let transaction = database.transaction().unwrap();
-            note(&transaction, &session, "p", &[change("a", CodeChange::New, None)], number).unwrap();
-            note(
+            record(&transaction, &session, "p", &[change("a", CodeChange::New, None)], number).unwrap();
+            record(
                 &transaction,
                 &session,
                 "q",

@@ -2,9 +2,9 @@
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::StoreError;
-use super::queue::WITHOUT_MODEL;
+use super::WITHOUT_MODEL;
 use crate::model::Millis;
+use crate::store::StoreError;
 
 /// A row as `queue list` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

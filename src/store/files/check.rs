@@ -2,8 +2,9 @@
 
 use rusqlite::Connection;
 
-use super::tables::Table;
-use super::{StoreError, rows};
+use super::row_copy;
+use crate::store::StoreError;
+use crate::store::tables::Table;
 
 /// Checks every page, which is slow for a database of several gigabytes. The error names the
 /// damage.
@@ -12,13 +13,13 @@ use super::{StoreError, rows};
 /// with the state that FTS5 has cached, and reports damage if another process has written since.
 pub fn pages(database: &Connection) -> Result<(), StoreError> {
     run_pragma(database, "quick_check(1)")?;
-    rows::names_are_text(database)
+    row_copy::names_are_text(database)
 }
 
 /// Like [`pages`], and also compares every index with its table, which takes several times as long.
 pub fn everything(database: &Connection) -> Result<(), StoreError> {
     run_pragma(database, "integrity_check(1)")?;
-    rows::names_are_text(database)
+    row_copy::names_are_text(database)
 }
 
 /// Checks one table and compares its indexes with it.

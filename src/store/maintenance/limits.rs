@@ -6,7 +6,7 @@
 
 use std::fs;
 
-use crate::disk::Space;
+use crate::files::disk::Space;
 use crate::paths::Home;
 
 /// Bytes of an event that a hook keeps while the database is over its limit.
@@ -38,12 +38,13 @@ mod relief {
     use rusqlite::{Connection, ToSql, TransactionBehavior, params};
     use serde_json::json;
 
-    use super::super::log::{LogEntry, log, notice};
-    use super::super::{StoreError, upkeep};
     use super::KEPT_OF_AN_EVENT;
-    use crate::disk::Space;
+    use crate::files::disk::Space;
     use crate::model::Millis;
     use crate::paths::Home;
+    use crate::store::StoreError;
+    use crate::store::log::{LogEntry, log, notice};
+    use crate::store::maintenance::retention;
 
     /// Maximum rows per transaction, so that no hook waits long for it.
     const AT_ONCE: i64 = 200;
@@ -96,11 +97,11 @@ mod relief {
 
     /// Frees space if raw events exceed their limit, a limited amount at once.
     pub fn relieve(database: &mut Connection, limit: &Limit, now: Millis) -> Result<Relief, StoreError> {
-        let (used, free_pages) = upkeep::file_bytes(database)?;
+        let (used, free_pages) = retention::file_bytes(database)?;
         let raw = used.saturating_sub(limit.memories);
         let allowed = limit.allowed(raw, free_pages);
         if raw <= allowed {
-            return Ok(Relief { more: upkeep::shrink(database)?, cost_events: false });
+            return Ok(Relief { more: retention::shrink(database)?, cost_events: false });
         }
         let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let steps = [
@@ -120,7 +121,7 @@ mod relief {
             notify_user(&transaction, allowed, now)?;
         }
         transaction.commit()?;
-        relief.more |= upkeep::shrink(database)?;
+        relief.more |= retention::shrink(database)?;
         Ok(relief)
     }
 
@@ -131,7 +132,8 @@ mod relief {
     pub fn measure_memories(database: &Connection, home: &Home) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce(sum(octet_length(payload)), 0) + ?1 * count(*) FROM pending_queue";
         let raw: i64 = database.query_row(sql, [ROW_BYTES], |row| row.get(0))?;
-        let memories = upkeep::file_bytes(database)?.0.saturating_sub(u64::try_from(raw).unwrap_or_default());
+        let memories =
+            retention::file_bytes(database)?.0.saturating_sub(u64::try_from(raw).unwrap_or_default());
         // Best effort: without the file, hooks count memories as raw events.
         let _ = std::fs::write(home.memory_bytes(), format!("{memories}\n"));
         Ok(memories)
@@ -294,7 +296,7 @@ mod relief {
                 store::record(&mut database, &event("s", number, 20_000)).unwrap();
             }
             let most = 2 << 20;
-            assert!(upkeep::file_bytes(&database).unwrap().0 > 3 * most);
+            assert!(retention::file_bytes(&database).unwrap().0 > 3 * most);
             database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
             assert!(super::super::is_over(&home, 2), "not measured yet");
             let memories = measure_memories(&database, &home).unwrap();
@@ -335,7 +337,7 @@ mod relief {
                 rounds += 1;
                 assert!(rounds < 1000, "must terminate");
             }
-            assert!(upkeep::file_bytes(&database).unwrap().0 <= most);
+            assert!(retention::file_bytes(&database).unwrap().0 <= most);
             assert_eq!(count(&database, "SELECT count(*) FROM pending_queue"), 430);
             let whole = "SELECT count(*) FROM pending_queue WHERE session_id = 'quiet' AND status = 'raw'
                          AND octet_length(payload) > 20000";

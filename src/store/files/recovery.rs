@@ -15,15 +15,17 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 use super::backup::{self, Copy};
-use super::log::{LogEntry, log, notice};
-use super::rows::{self, Importer, Row, Taken};
+use super::row_copy::{self, Importer, Row, Taken};
 use super::salvage::Damaged;
-use super::tables::{TABLES, Table, by_name};
-use super::{StoreError, check, forget, schema, write_ahead};
+use super::{check, wal_check};
 use crate::api::Recovery;
-use crate::disk;
+use crate::files::disk;
 use crate::model::Millis;
 use crate::paths::{Home, create_private_dir, with_suffix};
+use crate::store::log::{LogEntry, log, notice};
+use crate::store::maintenance::forget;
+use crate::store::tables::{TABLES, Table, by_name};
+use crate::store::{StoreError, schema};
 
 /// Time that a hook needs to finish if it checked for the marker before it was there.
 const HOOK_GRACE: Duration = Duration::from_millis(400);
@@ -112,31 +114,31 @@ pub fn is_unfinished(home: &Home) -> bool {
 /// True if the database is an empty file although a backup shows that it had content.
 pub fn was_emptied(home: &Home, now: Millis) -> bool {
     fs::metadata(home.database()).is_ok_and(|meta| meta.len() == 0)
-        && fs::metadata(home.log()).map_or(0, |meta| meta.len()) == 0
+        && fs::metadata(home.wal()).map_or(0, |meta| meta.len()) == 0
         && backup::newest_good(&home.backups(), now).is_some()
 }
 
 /// Returns the fault in the WAL, if there is one. SQLite itself ignores everything behind a fault
 /// without an error.
-pub fn fault_of_log(home: &Home) -> Option<String> {
-    write_ahead::fault(&home.database())
+pub fn wal_corruption(home: &Home) -> Option<String> {
+    wal_check::corruption(&home.database())
 }
 
 /// Checks the whole database. The error names the damage.
 pub fn examine(home: &Home) -> Result<(), StoreError> {
-    check::pages(&super::open_to_read(home, 5000)?)
+    check::pages(&crate::store::open_to_read(home, 5000)?)
 }
 
 /// If all tables are intact, only the search index is damaged: starts to rebuild it, which the
 /// worker completes. The error names any other damage.
 pub fn renew_index(home: &Home) -> Result<(), StoreError> {
-    let mut database = super::open_for_hook(home, 5000)?;
+    let mut database = crate::store::open_for_hook(home, 5000)?;
     for table in &TABLES {
         check::table(&database, table)?;
     }
-    super::index::begin_rebuild(&mut database)?;
+    crate::store::index::begin_rebuild(&mut database)?;
     drop(database);
-    check::everything(&super::open_to_read(home, 5000)?)?;
+    check::everything(&crate::store::open_to_read(home, 5000)?)?;
     tracing::warn!("all tables are intact: rebuilding the search index");
     Ok(())
 }
@@ -301,8 +303,8 @@ fn salvage(
 ) -> Result<(), StoreError> {
     let (mut read, mut refused) = (0, 0);
     let is_whole = damaged.rows(table, |row| {
-        if let Some(session) = rows::text(&row, "session_id").filter(|_| table.name != "event_log")
-            && !rows::has_session(database, session)?
+        if let Some(session) = row_copy::text(&row, "session_id").filter(|_| table.name != "event_log")
+            && !row_copy::has_session(database, session)?
             && let Some(sessions) = by_name("sessions")
             && let Some(row) = damaged.session(session)
         {
@@ -335,7 +337,7 @@ fn restore(
         if !backup.table_exists(None, table.name)? {
             continue;
         }
-        rows::read(backup, table, |mut row| {
+        row_copy::read(backup, table, |mut row| {
             if table.name == "sessions" && !forgotten.keys.is_empty() {
                 // The digest may quote a memory that was forgotten since. The next turn builds a
                 // new one.
@@ -360,10 +362,10 @@ struct Forgotten {
 
 impl Forgotten {
     fn add(&mut self, row: &Row) {
-        if rows::text(row, "event_type") != Some(forget::EVENT) {
+        if row_copy::text(row, "event_type") != Some(forget::EVENT) {
             return;
         }
-        let data = rows::text(row, "data").and_then(|data| serde_json::from_str(data).ok());
+        let data = row_copy::text(row, "data").and_then(|data| serde_json::from_str(data).ok());
         let data: forget::LogData = data.unwrap_or_default();
         self.keys.extend(data.keys);
         if data.all {
@@ -372,12 +374,13 @@ impl Forgotten {
     }
 
     fn holds(&self, table: &'static Table, row: &Row) -> bool {
-        let at = ["created_at", "started_at", "snapshot_at"].iter().find_map(|column| {
-            match rows::value(row, column) {
-                Some(rusqlite::types::Value::Integer(at)) => Some(*at),
-                _ => None,
-            }
-        });
+        let at =
+            ["created_at", "started_at", "snapshot_at"].iter().find_map(|column| {
+                match row_copy::value(row, column) {
+                    Some(rusqlite::types::Value::Integer(at)) => Some(*at),
+                    _ => None,
+                }
+            });
         let is_before = self.everything.zip(at).is_some_and(|(everything, at)| at <= everything);
         is_before || forget::keys_of(table, row).iter().any(|key| self.keys.contains(key))
     }
@@ -393,7 +396,7 @@ fn forgotten(damaged: &[Damaged], backup: Option<&Connection>) -> Result<Forgott
         })?;
     }
     if let Some(backup) = backup {
-        rows::read(backup, table, |row| {
+        row_copy::read(backup, table, |row| {
             forgotten.add(&row);
             Ok(())
         })?;

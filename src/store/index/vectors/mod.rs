@@ -1,18 +1,18 @@
 //! Vectors: which rows lack one, and putting them in. What they mean is none of its business.
 
-mod blocks;
+mod packed;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
-use super::StoreError;
-use super::index;
 use super::search::{Kind, Place};
+use crate::store::StoreError;
+use crate::store::index;
 
-pub use blocks::{
+pub use packed::{
     KnownModel, Order, at, for_each, for_each_outline, for_some, for_those, model, newest_model, of_session,
     outline,
 };
-pub(super) use blocks::{is_at, remove};
+pub(in crate::store) use packed::{is_at, remove};
 
 /// The kinds that have vectors. Prompts are echoed by the summaries of their turns.
 const KINDS: [Kind; 2] = [Kind::Observation, Kind::Summary];
@@ -75,7 +75,7 @@ pub fn store(
             // A row that went away meanwhile gets none.
             placed.extend(place_of(&transaction, *kind, *id)?.map(|place| (place, &vector[..])));
         }
-        blocks::put(&transaction, model, placed)?;
+        packed::put(&transaction, model, placed)?;
     }
     for place in &missing.stale {
         transaction.prepare_cached("DELETE FROM search_stale WHERE place = ?1")?.execute([place])?;

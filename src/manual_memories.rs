@@ -17,12 +17,10 @@ use crate::privacy::redact::Redactor;
 use crate::privacy::tags::PrivateTags;
 use crate::project::Project;
 use crate::search::response;
-use crate::store::StoreError;
-use crate::store::curate::{self as store, Forgettable, Stated};
-use crate::store::learnings;
-use crate::store::memory::new_uid;
-use crate::store::projects;
-use crate::store::search::Kind;
+use crate::store::index::search::Kind;
+use crate::store::memory::manual::{Forgettable, Stated};
+use crate::store::memory::{learnings, manual as store, new_uid};
+use crate::store::{StoreError, projects};
 
 /// Maximum length of a memory; a longer text is a document.
 const MAX_CHARS: usize = 20_000;

@@ -10,9 +10,9 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
-use super::StoreError;
-use super::write_ahead::logged_pages;
+use super::wal_check::logged_pages;
 use crate::paths::with_suffix;
+use crate::store::StoreError;
 
 /// The first byte of a page with rows of a table.
 const TABLE_LEAF: u8 = 0x0d;
@@ -113,7 +113,7 @@ mod tests {
                 rows.map(Result::unwrap).collect()
             };
             store::prompts::replace_payloads(worker, &clean).unwrap();
-            store::upkeep::checkpoint(worker, std::time::Duration::ZERO).unwrap();
+            store::maintenance::retention::checkpoint(worker, std::time::Duration::ZERO).unwrap();
         }
     }
 
@@ -131,7 +131,7 @@ mod tests {
             .unwrap();
         redact_in_rounds(&mut worker, &hook);
         drop(hook);
-        store::upkeep::checkpoint(&worker, std::time::Duration::ZERO).unwrap();
+        store::maintenance::retention::checkpoint(&worker, std::time::Duration::ZERO).unwrap();
         let file = std::fs::read(home.database()).unwrap();
         assert_eq!(memchr::memmem::find_iter(&file, b"planted-").count(), 0, "copies are left");
         let check: String = worker.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::rows::{self, Row};
-use super::tables::{TABLES, Table};
-use super::write_ahead::{self, Log};
-use super::{StoreError, schema};
+use super::row_copy::{self, Row};
+use super::wal_check::{self, Wal};
 use crate::paths::with_suffix;
+use crate::store::tables::{TABLES, Table};
+use crate::store::{StoreError, schema};
 
 /// Page size of all our databases: SQLite's default.
 const PAGE: usize = 4096;
@@ -46,8 +46,8 @@ impl Damaged {
             return Err(StoreError::Damaged("it is empty".into()));
         }
         let mut views = Vec::new();
-        if Log::read(&with_suffix(file, "-wal")).is_some_and(|log| log.commits_behind_the_break() > 0) {
-            let with_log: Preparation = |file, _| write_ahead::write_back(file);
+        if Wal::read(&with_suffix(file, "-wal")).is_some_and(|log| log.commits_behind_the_break() > 0) {
+            let with_log: Preparation = |file, _| wal_check::write_back(file);
             let attempts = [with_log, repair_header, GRAFTS[0], GRAFTS[1]];
             views.extend(Self::open(file, scratch.join("salvage-log.db"), &attempts).ok());
         }
@@ -170,7 +170,7 @@ fn open_leniently(file: &Path) -> Result<Connection, StoreError> {
     if !is_ours {
         return Err(StoreError::Damaged("cannot find its tables".into()));
     }
-    match rows::names_are_text(&database) {
+    match row_copy::names_are_text(&database) {
         Err(error @ StoreError::Damaged(_)) => Err(error),
         // The rest of the schema may be unreadable; each table is tried separately.
         _ => Ok(database),
@@ -272,7 +272,7 @@ const GRAFTS: [Preparation; 2] = [
 fn graft_schema(file: &Path, model: &Model) -> Result<(), StoreError> {
     // The WAL may contain a first page that would hide the new one, and other pages that are newer
     // than those in the file.
-    let _ = write_ahead::write_back(file);
+    let _ = wal_check::write_back(file);
     let _ = fs::remove_file(with_suffix(file, "-wal"));
     let _ = fs::remove_file(with_suffix(file, "-shm"));
     let mut page = [0; PAGE];

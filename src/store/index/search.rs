@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::StoreError;
 use crate::model::Millis;
+use crate::store::StoreError;
 
 /// The kinds of rows in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -32,7 +32,7 @@ impl Kind {
         }
     }
 
-    pub(super) fn number(self) -> i64 {
+    pub(in crate::store) fn number(self) -> i64 {
         match self {
             Self::Observation => 0,
             Self::Summary => 1,
@@ -40,7 +40,7 @@ impl Kind {
         }
     }
 
-    pub(super) fn table(self) -> &'static str {
+    pub(in crate::store) fn table(self) -> &'static str {
         match self {
             Self::Observation => "observations",
             Self::Summary => "session_summaries",
@@ -53,8 +53,8 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(pub i64);
 
-pub(super) const PROJECT_SHIFT: u32 = 44;
-pub(super) const KIND_SHIFT: u32 = 42;
+pub(in crate::store) const PROJECT_SHIFT: u32 = 44;
+pub(in crate::store) const KIND_SHIFT: u32 = 42;
 
 impl Place {
     /// The place of a row.

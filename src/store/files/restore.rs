@@ -10,11 +10,11 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 
 use super::backup::{self, Reason};
-use super::log::{LogEntry, log};
 use super::recovery::{self, Marker};
-use super::{StoreError, schema};
 use crate::model::Millis;
 use crate::paths::{Home, with_suffix};
+use crate::store::log::{LogEntry, log};
+use crate::store::{StoreError, schema};
 
 /// The location of the previous database.
 #[derive(Debug, Clone, PartialEq, Eq)]

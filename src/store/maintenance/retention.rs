@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::pool::set_busy_timeout;
-use super::{StoreError, function_map, scrub, sightings, traces};
 use crate::config::Retention;
 use crate::model::Millis;
+use crate::store::StoreError;
+use crate::store::files::scrub;
+use crate::store::memory::{function_map, sightings, traces};
+use crate::store::pool::set_busy_timeout;
 
 const HOUR: Millis = 60 * 60_000;
 const DAY: Millis = 24 * HOUR;

@@ -1,7 +1,7 @@
 //! Reads SQLite's WAL file. SQLite itself reads it up to the first invalid frame and reports
 //! nothing about the rest: that may be truncated, or still be there.
 //!
-//! The format is documented by SQLite ("The Write-Ahead Log", "WAL-mode File Format").
+//! The format is documented by SQLite ("The Write-Ahead Wal", "WAL-mode File Format").
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::StoreError;
 use crate::paths::{FileIdentity, with_suffix};
+use crate::store::StoreError;
 
-const LOG_HEADER: usize = 32;
+const WAL_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 /// Valid page sizes.
 const PAGE_SIZES: std::ops::RangeInclusive<usize> = 512..=65_536;
@@ -29,7 +29,7 @@ const WRITTEN: Duration = Duration::from_millis(50);
 
 /// A parsed WAL file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Log {
+pub struct Wal {
     page_size: usize,
     salts: [u8; 8],
     frames: Vec<Frame>,
@@ -53,17 +53,17 @@ struct Frame {
 /// Returns the pages that a log has, by its headers alone; `None` if it has more frames than `most`, or cannot be read.
 pub fn logged_pages(path: &Path, most: u64) -> Option<BTreeSet<u32>> {
     let file = File::open(path).ok()?;
-    let mut header = [0; LOG_HEADER];
+    let mut header = [0; WAL_HEADER];
     file.read_exact_at(&mut header, 0).ok()?;
     let frame_size = FRAME_HEADER as u64 + u64::from(big_endian(&header, 8));
-    let frames = file.metadata().ok()?.len().saturating_sub(LOG_HEADER as u64) / frame_size;
+    let frames = file.metadata().ok()?.len().saturating_sub(WAL_HEADER as u64) / frame_size;
     if frames > most {
         return None;
     }
     let mut pages = BTreeSet::new();
     let mut frame = [0; FRAME_HEADER];
     for index in 0..frames {
-        file.read_exact_at(&mut frame, LOG_HEADER as u64 + index * frame_size).ok()?;
+        file.read_exact_at(&mut frame, WAL_HEADER as u64 + index * frame_size).ok()?;
         if frame[8..16] != header[16..24] {
             break;
         }
@@ -72,11 +72,11 @@ pub fn logged_pages(path: &Path, most: u64) -> Option<BTreeSet<u32>> {
     Some(pages)
 }
 
-impl Log {
+impl Wal {
     /// Parses a WAL file. `None` if there is none, or its header is not valid.
     pub fn read(path: &Path) -> Option<Self> {
         let mut file = File::open(path).ok()?;
-        let mut header = [0; LOG_HEADER];
+        let mut header = [0; WAL_HEADER];
         file.read_exact(&mut header).ok()?;
         let word = |at: usize| big_endian(&header, at);
         let is_big = match word(0) {
@@ -92,7 +92,7 @@ impl Log {
         let mut log = Self { page_size, ..Self::default() };
         log.salts.copy_from_slice(&header[16..24]);
         let mut frame = vec![0; FRAME_HEADER + page_size];
-        let mut offset = LOG_HEADER as u64;
+        let mut offset = WAL_HEADER as u64;
         let mut is_whole = true;
         loop {
             let read = read_up_to(&mut file, &mut frame);
@@ -133,7 +133,7 @@ impl Log {
 
     /// Returns the fault of this WAL, if one can be detected. `known` is the number of pages that
     /// its readers saw as committed.
-    fn fault(&self, known: Option<usize>) -> Option<String> {
+    fn corruption(&self, known: Option<usize>) -> Option<String> {
         let behind = self.commits_behind_the_break();
         let is_read = known.is_some_and(|known| known <= self.readable);
         let suspicious = if is_read { MAX_UNPUBLISHED_COMMITS } else { 1 };
@@ -154,18 +154,18 @@ impl Log {
 }
 
 /// Returns the fault in the WAL of this database, if there is one.
-pub fn fault(database: &Path) -> Option<String> {
+pub fn corruption(database: &Path) -> Option<String> {
     let (log, fault) = look(database)?;
     // A frame that is being written is not a fault.
     std::thread::sleep(WRITTEN);
     look(database).filter(|(again, _)| *again == log).map(|_| fault)
 }
 
-fn look(database: &Path) -> Option<(Log, String)> {
+fn look(database: &Path) -> Option<(Wal, String)> {
     // Read the index first: a concurrent writer makes the WAL longer.
     let index = read_index(with_suffix(database, "-shm")).ok();
-    let log = Log::read(&with_suffix(database, "-wal"))?;
-    let fault = log.fault(index.and_then(|index| pages_known(&index, log.salts)))?;
+    let log = Wal::read(&with_suffix(database, "-wal"))?;
+    let fault = log.corruption(index.and_then(|index| pages_known(&index, log.salts)))?;
     Some((log, fault))
 }
 
@@ -204,7 +204,7 @@ fn pages_known(index: &[u8; 2 * INDEX_HEADER], salts: [u8; 8]) -> Option<usize> 
 /// the WAL. Commits behind a break are then visible; broken pages keep their earlier content.
 pub fn write_back(database: &Path) -> Result<(), StoreError> {
     let path = with_suffix(database, "-wal");
-    let Some(log) = Log::read(&path) else { return Ok(()) };
+    let Some(log) = Wal::read(&path) else { return Ok(()) };
     let last = log.frames.iter().rposition(|frame| frame.ends_with != 0);
     if let Some(last) = last {
         let (from, to) = (File::open(&path)?, OpenOptions::new().write(true).open(database)?);
@@ -283,12 +283,12 @@ mod tests {
     fn a_wal_left_by_a_crash_is_valid_and_read_completely() {
         let scratch = tempfile::tempdir().unwrap();
         let file = crashed(scratch.path(), 20);
-        assert_eq!(fault(&file), None);
-        let log = Log::read(&with_suffix(&file, "-wal")).unwrap();
+        assert_eq!(corruption(&file), None);
+        let log = Wal::read(&with_suffix(&file, "-wal")).unwrap();
         assert_eq!((log.readable, log.commits_behind_the_break()), (log.frames.len(), 0));
         // A writer died while it wrote a frame.
         cut(&file, |length| length + FRAME_HEADER as u64);
-        assert_eq!(fault(&file), None);
+        assert_eq!(corruption(&file), None);
         assert_eq!(rows(&file).len(), 20);
     }
 
@@ -298,13 +298,13 @@ mod tests {
         let file = crashed(scratch.path(), 20);
         cut(&file, |length| length - 1000);
         fs::remove_file(with_suffix(&file, "-shm")).unwrap();
-        assert_eq!(fault(&file).as_deref(), Some("the WAL is truncated in the middle of a page"));
+        assert_eq!(corruption(&file).as_deref(), Some("the WAL is truncated in the middle of a page"));
         let scratch = tempfile::tempdir().unwrap();
         let file = crashed(scratch.path(), 20);
-        let frames = Log::read(&with_suffix(&file, "-wal")).unwrap().frames.len();
+        let frames = Wal::read(&with_suffix(&file, "-wal")).unwrap().frames.len();
         cut(&file, |length| length - 3 * 4120);
         let expected = format!("the WAL is truncated: 3 of {frames} pages are missing");
-        assert_eq!(fault(&file), Some(expected));
+        assert_eq!(corruption(&file), Some(expected));
     }
 
     #[test]
@@ -314,7 +314,7 @@ mod tests {
         let wal = with_suffix(&file, "-wal");
         // As after a writer died before it published its commit, and the next one wrote a shorter
         // one in its place.
-        let log = Log::read(&wal).unwrap();
+        let log = Wal::read(&wal).unwrap();
         let commits: Vec<usize> = (0..log.frames.len()).filter(|at| log.frames[*at].ends_with != 0).collect();
         let broken = log.frames[commits[commits.len() - 2] + 1];
         let bytes = OpenOptions::new().write(true).open(&wal).unwrap();
@@ -324,8 +324,8 @@ mod tests {
         index[16..20].copy_from_slice(&known);
         index[64..68].copy_from_slice(&known);
         fs::write(with_suffix(&file, "-shm"), index).unwrap();
-        assert_eq!(Log::read(&wal).unwrap().commits_behind_the_break(), 1);
-        assert_eq!(fault(&file), None);
+        assert_eq!(Wal::read(&wal).unwrap().commits_behind_the_break(), 1);
+        assert_eq!(corruption(&file), None);
     }
 
     #[test]
@@ -350,8 +350,8 @@ mod tests {
             (0..50).any(|_| locks().lines().any(|lock| lock.contains(&ours) && lock.contains(&inode)))
         };
         assert!(holds_a_lock(), "the index must be in use");
-        assert_eq!(fault(&file), None);
-        assert_eq!(fault(&file), None);
+        assert_eq!(corruption(&file), None);
+        assert_eq!(corruption(&file), None);
         assert!(holds_a_lock());
     }
 
@@ -359,7 +359,7 @@ mod tests {
     fn a_replaced_database_is_checked_with_its_own_index() {
         let scratch = tempfile::tempdir().unwrap();
         let file = crashed(scratch.path(), 20);
-        assert_eq!(fault(&file), None);
+        assert_eq!(corruption(&file), None);
         let elsewhere = tempfile::tempdir().unwrap();
         let other = crashed(elsewhere.path(), 20);
         cut(&other, |length| length - 3 * 4120);
@@ -367,7 +367,7 @@ mod tests {
             fs::copy(with_suffix(&other, suffix), with_suffix(&file, ".new")).unwrap();
             fs::rename(with_suffix(&file, ".new"), with_suffix(&file, suffix)).unwrap();
         }
-        assert!(fault(&file).is_some_and(|fault| fault.starts_with("the WAL is truncated: 3 of ")));
+        assert!(corruption(&file).is_some_and(|fault| fault.starts_with("the WAL is truncated: 3 of ")));
     }
 
     #[test]
@@ -375,7 +375,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let file = crashed(scratch.path(), 20);
         let wal = with_suffix(&file, "-wal");
-        let log = Log::read(&wal).unwrap();
+        let log = Wal::read(&wal).unwrap();
         let broken = log.frames[log.frames.len() / 2];
         let bytes = OpenOptions::new().write(true).open(&wal).unwrap();
         bytes.write_all_at(&[0xa5; 500], broken.offset + FRAME_HEADER as u64 + 100).unwrap();
@@ -385,7 +385,7 @@ mod tests {
             fs::copy(&wal, with_suffix(&other, "-wal")).unwrap();
             rows(&other)
         };
-        let behind = Log::read(&wal).unwrap().commits_behind_the_break();
+        let behind = Wal::read(&wal).unwrap().commits_behind_the_break();
         assert!(
             behind >= 20 - read_by_sqlite.len() && read_by_sqlite.len() < 20,
             "{behind} {read_by_sqlite:?}"

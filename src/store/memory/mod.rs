@@ -1,17 +1,23 @@
 //! Observations and summaries, stored in one transaction with the end of their events.
 
+pub(in crate::store) mod function_map;
+pub mod learnings;
+pub mod manual;
+pub mod sightings;
+pub mod traces;
+
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
-use super::learnings::{self, Occasion, Step};
 use super::log::{self, LogEntry, log};
 use super::queue::{self, ClaimId, Ending};
-use super::sightings::{self, Sighting};
-use super::traces::{self, EditTrace, Repair};
-use super::{StoreError, function_map, listed};
+use super::{StoreError, listed};
 use crate::api::ObservationRow;
 use crate::model::{
     Digest, FunctionChange, Millis, ObservationDraft, ObservationType, SessionId, SummaryDraft, TurnLine,
 };
+use learnings::{Occasion, Step};
+use sightings::Sighting;
+use traces::{EditTrace, Repair};
 
 /// The origin of a memory, and its cost.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -104,14 +110,14 @@ pub fn settle(
     }
     let place = Place::of(&transaction, &settlement.session)?;
     store_notes(&transaction, settlement, &place)?;
-    function_map::note(
+    function_map::record(
         &transaction,
         &settlement.session,
         &place.project,
         &settlement.functions,
         settlement.at,
     )?;
-    traces::note(
+    traces::record(
         &transaction,
         &settlement.session,
         &place.project,
@@ -133,7 +139,7 @@ pub fn settle(
             evidence: learnings::evidence(&transaction, &settlement.turn_events)?,
             now: settlement.at,
         };
-        sightings::note(&transaction, &settlement.sightings, occasion)?;
+        sightings::record(&transaction, &settlement.sightings, occasion)?;
     }
     let Origin { tokens_in, tokens_out, .. } = settlement.origin;
     if tokens_in + tokens_out > 0 {

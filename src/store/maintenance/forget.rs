@@ -12,12 +12,13 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::log::{LogEntry, log};
-use super::rows::{self, Row};
-use super::tables::Table;
-use super::{StoreError, index, memory, projects, upkeep};
-use crate::disk;
+use super::retention;
+use crate::files::disk;
 use crate::model::{Digest, Millis, SessionId, TurnLine};
+use crate::store::files::row_copy::{self, Row};
+use crate::store::log::{LogEntry, log};
+use crate::store::tables::Table;
+use crate::store::{StoreError, index, memory, projects};
 
 /// Name of this event in the event log.
 pub const EVENT: &str = "forget";
@@ -332,12 +333,12 @@ fn delete_sightings(transaction: &Transaction<'_>, selection: &Selection) -> Res
 pub fn keys_of(table: &'static Table, row: &Row) -> Vec<String> {
     let mut keys = Vec::new();
     let session_column = if table.name == "sessions" { "id" } else { "session_id" };
-    keys.extend(rows::text(row, session_column).map(|session| format!("session:{session}")));
-    keys.extend(rows::text(row, "uid").map(|uid| format!("uid:{uid}")));
-    keys.extend(rows::text(row, "event_key").map(|key| format!("event:{key}")));
+    keys.extend(row_copy::text(row, session_column).map(|session| format!("session:{session}")));
+    keys.extend(row_copy::text(row, "uid").map(|uid| format!("uid:{uid}")));
+    keys.extend(row_copy::text(row, "event_key").map(|key| format!("event:{key}")));
     if let (Some(session), Some(rusqlite::types::Value::Integer(number))) = (
-        rows::text(row, "session_id"),
-        rows::value(row, "prompt_number").filter(|_| table.name == "user_prompts"),
+        row_copy::text(row, "session_id"),
+        row_copy::value(row, "prompt_number").filter(|_| table.name == "user_prompts"),
     ) {
         keys.push(format!("prompt:{session}:{number}"));
     }
@@ -376,8 +377,8 @@ fn keys(database: &Connection, doomed: &Doomed, selection: &Selection) -> Result
 /// second file.
 pub fn wipe(database: &Connection, patience: Duration) -> Result<bool, StoreError> {
     database.pragma_update(None, "secure_delete", true)?;
-    upkeep::checkpoint(database, patience)?;
-    let used = upkeep::file_bytes(database)?.0;
+    retention::checkpoint(database, patience)?;
+    let used = retention::file_bytes(database)?.0;
     let place = database.path().unwrap_or_default();
     // Room for the new file and for the WAL it is written through.
     if let Err(error) = disk::check_room(Path::new(place), 2 * used) {

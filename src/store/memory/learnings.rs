@@ -5,10 +5,10 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
-use super::StoreError;
-use super::memory::new_uid;
-use super::queue::json_ids;
+use super::new_uid;
 use crate::model::{Category, LearningDraft, Millis, SessionId, confidence_left};
+use crate::store::StoreError;
+use crate::store::queue::json_ids;
 
 /// A learning.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -107,7 +107,7 @@ pub struct Step {
 
 /// The session and project in which something was learned.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Occasion<'a> {
+pub(in crate::store) struct Occasion<'a> {
     /// The session; `None` if the user added it.
     pub session: Option<&'a SessionId>,
     /// The project.
@@ -124,7 +124,7 @@ const MOST_CONFIDENCE: f64 = 0.95;
 const RISE: f64 = 0.25;
 
 /// Stores a decision, in the transaction of its source.
-pub(super) fn take(
+pub(in crate::store) fn take(
     transaction: &Transaction<'_>,
     step: &Step,
     occasion: Occasion<'_>,
@@ -156,7 +156,7 @@ fn risen(confidence: f64, sightings: i64) -> f64 {
 
 /// Credits a new learning with the sessions that had it before; `further` of them raise its
 /// confidence.
-pub(super) fn credit(
+pub(in crate::store) fn credit(
     transaction: &Transaction<'_>,
     id: i64,
     sessions: i64,
@@ -226,7 +226,7 @@ fn insert(
 }
 
 /// Returns the latest observation made of one of these events.
-pub(super) fn evidence(database: &Connection, events: &[i64]) -> Result<Option<i64>, StoreError> {
+pub(in crate::store) fn evidence(database: &Connection, events: &[i64]) -> Result<Option<i64>, StoreError> {
     let sql = "SELECT max(o.id) FROM observation_sources s JOIN observations o ON o.id = s.observation_id
                WHERE o.deleted_at IS NULL AND s.queue_id IN (SELECT value FROM json_each(?1))";
     Ok(database.prepare_cached(sql)?.query_row([json_ids(events)], |row| row.get(0))?)

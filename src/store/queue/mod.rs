@@ -3,6 +3,9 @@
 //! Rows of a session are processed in order of arrival, one job at a time. Back-off is stored in
 //! the rows. Each operation is one transaction of the caller's writer.
 
+#[cfg(feature = "service")]
+pub mod admin;
+
 use std::collections::HashSet;
 
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
