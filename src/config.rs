@@ -106,6 +106,12 @@ impl Config {
         }
     }
 
+    /// Every setting as key, value in TOML, and origin: a file and line, a variable, or nothing for a default.
+    #[cfg(feature = "service")]
+    pub fn in_force(file: &Path, environment: &Environment) -> Vec<[String; 3]> {
+        layers::in_force(file, &read_optional(file).unwrap_or_default(), environment)
+    }
+
     /// The settings from `file` and the environment, with the default in place of every unusable value, and the problems
     /// found.
     pub fn load_forgiving(file: &Path, environment: &Environment) -> (Self, Vec<Problem>) {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use crate::api::{Changed, Saved, Statement};
+use crate::api::{Changed, EditRequest, Saved, Statement};
 use crate::compress::redacted;
 use crate::config::Capture;
 use crate::context::line::one_line;
@@ -17,6 +17,7 @@ use crate::privacy::redact::Redactor;
 use crate::privacy::tags::PrivateTags;
 use crate::project::Project;
 use crate::search::response;
+use crate::store::corrections::Amendment;
 use crate::store::index::search::Kind;
 use crate::store::memory::manual::{Forgettable, Stated};
 use crate::store::memory::{learnings, manual as store, new_uid};
@@ -118,6 +119,26 @@ pub fn keep(database: &mut Connection, accepted: &Accepted) -> Result<Saved, Sto
         }
     };
     Ok(Saved { reference, title, known })
+}
+
+/// Cleans the text of an edit, as that of a new memory. The error is a sentence to act on.
+pub fn amendment(request: EditRequest) -> Result<Amendment, String> {
+    let clean = |text: Option<String>| text.map(|text| harmless(&text));
+    let amendment = Amendment {
+        title: clean(request.title).map(|title| one_line(&title, 200)),
+        summary: clean(request.summary),
+        detail: clean(request.detail),
+        facts: request
+            .facts
+            .map(|facts| facts.iter().map(|fact| harmless(fact)).filter(|fact| !fact.is_empty()).collect()),
+    };
+    for text in [&amendment.title, &amendment.summary, &amendment.detail].into_iter().flatten() {
+        bounded(text, MAX_CHARS, "keep the essence, and where to find the rest")?;
+    }
+    if amendment.title.as_deref() == Some("") {
+        return Err("the title is empty; a memory needs one".into());
+    }
+    Ok(amendment)
 }
 
 /// Parses a reference to forget: `12` is an observation, `L12` a learning.

@@ -157,6 +157,16 @@ impl Home {
         self.0.join("nudge.sock")
     }
 
+    /// Socket on which a running viewer hands out further entries.
+    pub fn viewer_socket(&self) -> PathBuf {
+        self.0.join("viewer.sock")
+    }
+
+    /// Page that leads a browser to the viewer, so that the address is no argument of a process.
+    pub fn viewer_entry(&self) -> PathBuf {
+        self.0.join("viewer.html")
+    }
+
     /// Lock file that the directory's one worker holds while it runs.
     pub fn lock(&self) -> PathBuf {
         self.0.join("worker.lock")

@@ -58,6 +58,12 @@ pub struct ContextLine {
     pub why: String,
     /// Maximum number of its tokens.
     pub tokens: usize,
+    /// Identifies the line, for a veto.
+    #[serde(default)]
+    pub key: i64,
+    /// The memory that it is about, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
 }
 
 /// Parameters of the lines for a prompt, an edit or a failure.

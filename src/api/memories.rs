@@ -328,6 +328,9 @@ pub struct KnownProject {
     pub name: String,
     /// Number of its memories.
     pub memories: i64,
+    /// The directory where it was first seen; empty if unknown.
+    #[serde(default)]
+    pub path: String,
 }
 
 /// The project of a directory.

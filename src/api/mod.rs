@@ -3,16 +3,24 @@
 //! The worker serializes these types and the client parses them; `--json` prints them. `docs/api.md`
 //! describes them, and a test compares it with them.
 
+mod activity;
 mod context;
+mod corrections;
 mod error;
+mod history;
 mod memories;
 mod sessions;
 mod status;
 
+pub use activity::{Activity, DayCount, Days, Setting, Settings, Value, ValueRow};
 pub use context::{
     ContextLine, ContextQuery, ContextResponse, InSessionQuery, InSessionResponse, PrintedContext,
 };
+pub use corrections::{
+    Curated, EditRequest, LearningRow, MergeRequest, PinRequest, Veto, VetoRequest, Vetoes,
+};
 pub use error::{ApiError, ErrorBody, ErrorCode};
+pub use history::{EventLine, Events, Injection, NoteHistory, NoteLine, NoteVersion, SessionHistory, Turn};
 pub use memories::{
     Changed, Correction, Hit, KnownProject, LearningLine, Memories, Memory, ObservationRow, Observations,
     Project, Projects, Recent, RecentSession, Saved, ScoreParts, SearchQuery, SearchResponse, Statement,
@@ -69,11 +77,43 @@ pub mod route {
     pub const SESSION_SUMMARIZE: &str = "/api/sessions/{id}/summarize";
     /// GET: [`SessionStatus`](super::SessionStatus).
     pub const SESSION_STATUS: &str = "/api/sessions/{id}/status";
+    /// GET with `from`: [`SessionHistory`](super::SessionHistory).
+    pub const SESSION_HISTORY: &str = "/api/sessions/{id}/history";
+    /// GET with `prompt`: [`Events`](super::Events) of a turn.
+    pub const SESSION_EVENTS: &str = "/api/sessions/{id}/events";
+    /// GET: [`Events`](super::Events) with one event and its whole payload.
+    pub const EVENT: &str = "/api/events/{id}";
+    /// GET: [`NoteHistory`](super::NoteHistory).
+    pub const NOTE: &str = "/api/notes/{id}";
+    /// POST of an [`EditRequest`](super::EditRequest): [`Changed`](super::Changed).
+    pub const EDIT: &str = "/api/observations/{id}/edit";
+    /// POST of a [`PinRequest`](super::PinRequest): [`Changed`](super::Changed).
+    pub const PIN: &str = "/api/observations/{id}/pin";
+    /// POST of a [`MergeRequest`](super::MergeRequest): [`Changed`](super::Changed).
+    pub const MERGE: &str = "/api/observations/{id}/merge";
+    /// POST of a [`VetoRequest`](super::VetoRequest): [`Vetoes`](super::Vetoes).
+    pub const VETOES: &str = "/api/vetoes";
+    /// DELETE: [`Changed`](super::Changed).
+    pub const VETO: &str = "/api/vetoes/{id}";
+    /// GET with `project`: [`Curated`](super::Curated).
+    pub const CURATED: &str = "/api/curated";
+    /// GET: [`Activity`](super::Activity).
+    pub const ACTIVITY: &str = "/api/activity";
+    /// GET: a stream of server-sent events, each an [`Activity`](super::Activity) with the rows since the last one.
+    pub const LIVE: &str = "/api/activity/live";
+    /// GET with `project`: [`Days`](super::Days).
+    pub const DAYS: &str = "/api/activity/days";
+    /// GET with `days`: [`Value`](super::Value).
+    pub const VALUE: &str = "/api/value";
+    /// GET: [`Settings`](super::Settings).
+    pub const SETTINGS: &str = "/api/settings";
+    /// POST with `id`, or all: [`Queued`](super::Queued).
+    pub const RETRY: &str = "/api/queue/retry";
     /// GET: Prometheus' text format.
     pub const METRICS: &str = "/metrics";
 
     /// Every route with its methods, in the order of the documentation.
-    pub const ALL: [(&str, &str); 22] = [
+    pub const ALL: [(&str, &str); 38] = [
         ("GET", HEALTH),
         ("POST", NUDGE),
         ("GET", QUEUE_STATS),
@@ -95,6 +135,22 @@ pub mod route {
         ("POST", SESSION_SUMMARIZE),
         ("GET", SESSION_STATUS),
         ("POST", SUMMARIZE),
+        ("GET", SESSION_HISTORY),
+        ("GET", SESSION_EVENTS),
+        ("GET", EVENT),
+        ("GET", NOTE),
+        ("POST", EDIT),
+        ("POST", PIN),
+        ("POST", MERGE),
+        ("POST", VETOES),
+        ("DELETE", VETO),
+        ("GET", CURATED),
+        ("GET", ACTIVITY),
+        ("GET", LIVE),
+        ("GET", DAYS),
+        ("GET", VALUE),
+        ("GET", SETTINGS),
+        ("POST", RETRY),
         ("GET", METRICS),
     ];
 }

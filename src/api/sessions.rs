@@ -45,6 +45,21 @@ pub struct SessionRow {
     pub ended_at: Option<Millis>,
     /// Number of prompts.
     pub prompt_count: i64,
+    /// Title of its digest.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Outcome of its digest.
+    #[serde(default)]
+    pub outcome: Option<String>,
+    /// The branch that it was on.
+    #[serde(default)]
+    pub branch: Option<String>,
+    /// live, backfill or sync.
+    #[serde(default)]
+    pub origin: String,
+    /// The agent: claude-code, codex, …
+    #[serde(default)]
+    pub agent: String,
 }
 
 /// A session and its counts.

@@ -18,6 +18,7 @@ use crate::store::files::legacy_import::{self, LegacyDatabase};
 use crate::store::files::row_copy::{self, Importer, Row, Taken};
 use crate::store::tables::{TABLES, Table, by_name};
 use crate::store::{self, SCHEMA_VERSION};
+use crate::worker::clock;
 
 /// Import an export, a backup, or another claude-mem's database
 ///
@@ -148,7 +149,7 @@ impl Intake {
     fn finish(mut self) -> anyhow::Result<Outcome> {
         self.flush()?;
         let transaction = self.database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        self.importer.finish(&transaction)?;
+        self.importer.finish(&transaction, clock::now())?;
         transaction.commit()?;
         Ok(self.outcome)
     }

@@ -44,8 +44,20 @@ impl Call {
         Self { method, target: with_query(&route.replace("{id}", &encoded(id)), query), body: None }
     }
 
-    /// Sends the request. The outer error means that there was no usable response.
-    pub async fn send<R: DeserializeOwned>(&self, socket: &Path) -> anyhow::Result<Result<R, ApiError>> {
+    /// A POST of a JSON body, for the value `id` of the route.
+    pub fn post_on(route: &str, id: &str, body: &impl Serialize) -> Self {
+        Self::post(&route.replace("{id}", &encoded(id)), body)
+    }
+
+    /// Sends the request and returns the body of a successful response as it arrives.
+    pub async fn stream(&self, socket: &Path) -> anyhow::Result<hyper::body::Incoming> {
+        let response = tokio::time::timeout(TIMEOUT, self.request(socket)).await;
+        let response = response.context("the worker does not respond")??;
+        anyhow::ensure!(response.status().is_success(), "the worker refuses: {}", response.status());
+        Ok(response.into_body())
+    }
+
+    async fn request(&self, socket: &Path) -> anyhow::Result<hyper::Response<hyper::body::Incoming>> {
         let body = self.body.as_ref().map(|body| Bytes::from(body.to_string())).unwrap_or_default();
         let request = Request::builder()
             .method(self.method.clone())
@@ -55,8 +67,13 @@ impl Call {
         // A new connection is cheaper than detecting that a pooled one is dead.
         let client: Client<UnixConnector, Full<Bytes>> =
             Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(UnixConnector);
+        Ok(client.request(request).await?)
+    }
+
+    /// Sends the request. The outer error means that there was no usable response.
+    pub async fn send<R: DeserializeOwned>(&self, socket: &Path) -> anyhow::Result<Result<R, ApiError>> {
         let response = tokio::time::timeout(TIMEOUT, async {
-            let response = client.request(request).await?;
+            let response = self.request(socket).await?;
             let is_success = response.status().is_success();
             Ok::<_, anyhow::Error>((is_success, response.into_body().collect().await?.to_bytes()))
         });

@@ -31,7 +31,7 @@ use crate::store::index::search::Kind;
 use crate::store::{self, StoreError, projects};
 use crate::worker::clock;
 use crate::worker::session_context::{self, ClientMemory};
-use http::Call;
+pub use http::Call;
 
 /// The reason for a missing answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

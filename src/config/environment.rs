@@ -103,6 +103,13 @@ impl Environment {
         std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
     }
 
+    /// True if `SSH_CONNECTION` is set: the user's browser runs on another machine.
+    #[cfg(feature = "service")]
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn is_over_ssh() -> bool {
+        std::env::var_os("SSH_CONNECTION").is_some_and(|value| !value.is_empty())
+    }
+
     /// An environment with only these overrides; for tests.
     pub fn with_overrides(overrides: &[(&str, &str)]) -> Self {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());

@@ -135,7 +135,7 @@ pub(super) fn file_settings<'a>(file: &Path, text: &str, table: &'a DeTable<'a>)
 }
 
 /// Sections whose keys are merged one by one; any other section is reported as one unknown key.
-pub(super) const KNOWN_SECTIONS: [&str; 16] = [
+pub(super) const KNOWN_SECTIONS: [&str; 17] = [
     "hook",
     "capture",
     "queue",
@@ -152,6 +152,7 @@ pub(super) const KNOWN_SECTIONS: [&str; 16] = [
     "backfill",
     "retention",
     "backup",
+    "viewer",
 ];
 
 /// The variable from which Anthropic's own programs take the address of the API.
@@ -179,6 +180,57 @@ fn environment_settings<'a>(defaults: &DeTable<'a>, overrides: &'a [(String, Str
         });
     }
     settings
+}
+
+/// Every setting with its value as TOML and its origin: a file and line, a variable, or nothing for a default.
+#[cfg(feature = "service")]
+pub(super) fn in_force(file: &Path, text: &str, environment: &Environment) -> Vec<[String; 3]> {
+    let parsed = DeTable::parse(text);
+    let mut layers = Layers::new();
+    let mut settings =
+        parsed.as_ref().map(|table| file_settings(file, text, table.get_ref())).unwrap_or_default();
+    settings.extend(environment_settings(&layers.0, &environment.overrides));
+    let mut origins = Vec::new();
+    for setting in &settings {
+        let mut with = layers.clone();
+        with.lay(setting);
+        if with.config().is_ok() {
+            layers = with;
+            origins.push((format!("{}.{}", setting.section, setting.key), setting.place.clone()));
+        }
+    }
+    let mut all = Vec::new();
+    for (section, value) in &layers.0 {
+        let DeValue::Table(keys) = value.get_ref() else { continue };
+        for (key, value) in keys {
+            let name = format!("{}.{}", section.get_ref(), key.get_ref());
+            let origin = origins.iter().rev().find(|(known, _)| *known == name);
+            let origin = origin.map(|(_, place)| place.clone()).unwrap_or_default();
+            all.push([name, shown(value.get_ref()), origin]);
+        }
+    }
+    all
+}
+
+#[cfg(feature = "service")]
+fn shown(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => format!("{text:?}"),
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.to_string(),
+        DeValue::Boolean(flag) => flag.to_string(),
+        DeValue::Datetime(time) => time.to_string(),
+        DeValue::Array(items) => {
+            let items: Vec<String> = items.iter().map(|item| shown(item.get_ref())).collect();
+            format!("[{}]", items.join(", "))
+        }
+        DeValue::Table(fields) => {
+            let field = |(key, value): (&Spanned<std::borrow::Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
+                format!("{} = {}", key.get_ref(), shown(value.get_ref()))
+            };
+            format!("{{ {} }}", fields.iter().map(field).collect::<Vec<_>>().join(", "))
+        }
+    }
 }
 
 /// Variables that look like a setting but match no key: a misspelt name, or another program's variable.

@@ -25,6 +25,7 @@ pub struct Config {
     pub backfill: Backfill,
     pub retention: Retention,
     pub backup: Backup,
+    pub viewer: Viewer,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -260,6 +261,14 @@ pub struct Retention {
 pub struct Backup {
     pub keep: u64,
     pub max_mb: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Viewer {
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub idle_s: u64,
 }
 
 impl Search {

@@ -34,6 +34,7 @@ pub use repo_state::{RelevanceQuery, RepoState};
 use crate::model::{Millis, SessionId};
 use crate::store::StoreError;
 use crate::store::context::{self as table, SessionLine};
+use crate::store::corrections::vetoes::Vetoes;
 use crate::tokens;
 use line::one_line;
 use page::{Line, Page};
@@ -126,12 +127,22 @@ pub struct Explained {
     /// A hash of the part that does not change with time.
     #[serde(skip)]
     pub key: i64,
+    /// The memory that it is about; that of a summary is negative.
+    #[serde(skip)]
+    pub shows: Option<i64>,
 }
 
 impl Explained {
     fn of(layer: &'static str, line: &Line) -> Self {
         let text = line.text.clone();
-        Self { layer, tokens: tokens::ceiling(&text), why: line.why.clone(), key: line.key(), text }
+        Self {
+            layer,
+            tokens: tokens::ceiling(&text),
+            why: line.why.clone(),
+            key: line.key(),
+            shows: line.shows,
+            text,
+        }
     }
 }
 
@@ -196,6 +207,8 @@ struct Build<'a> {
     seen: SeenText,
     /// Lines that the session has been given before and still has.
     already_shown: Vec<i64>,
+    /// Lines that the user does not want to see.
+    vetoes: Vetoes,
     /// Tokens that earlier layers left over.
     carried: usize,
     context: Context,
@@ -211,6 +224,8 @@ impl<'a> Build<'a> {
             page: Page::new(request.budget),
             seen,
             already_shown: shown_before(database, request),
+            // Vetoes that cannot be read are like none: a context is worth more than its absence.
+            vetoes: Vetoes::of(database, request.project).unwrap_or_default(),
             carried: 0,
             context: Context::default(),
         }
@@ -314,8 +329,12 @@ impl<'a> Build<'a> {
     fn layer(&mut self, layer: &Layer, lines: Result<impl Iterator<Item = Line>, String>, has_title: bool) {
         let share = (layer.share * self.request.budget / WHOLE + self.carried).max(LEAST_SHARE);
         let already_shown = std::mem::take(&mut self.already_shown);
-        let mut lines =
-            lines.map(|lines| lines.filter(|line| !already_shown.contains(&line.key())).peekable());
+        let vetoes = std::mem::take(&mut self.vetoes);
+        let mut lines = lines.map(|lines| {
+            lines
+                .filter(|line| !already_shown.contains(&line.key()) && !vetoes.blocks_key(line.key()))
+                .peekable()
+        });
         let is_empty = lines.as_mut().is_ok_and(|lines| lines.peek().is_none());
         match lines {
             Ok(_) if is_empty => self.carried = share,
@@ -342,6 +361,7 @@ impl<'a> Build<'a> {
             }
         }
         self.already_shown = already_shown;
+        self.vetoes = vetoes;
     }
 }
 

@@ -38,6 +38,9 @@ const LEAST_SHARE: f64 = 0.4;
 /// Most notes at the start, and most with those about changed files or of this branch. The prompt brings the ones that it needs.
 const MOST_NOTES: usize = 4;
 const MOST_CLOSE: usize = 6;
+/// Most pinned notes, and the score that puts them before all others.
+const MOST_PINNED: u32 = 4;
+const PINNED: f64 = 100.0;
 /// Words in common from which on two observations are taken for one.
 pub const ALIKE: f64 = 0.75;
 /// Files that a line names.
@@ -71,6 +74,7 @@ pub fn lines(
 ) -> Result<impl Iterator<Item = Line> + use<>, StoreError> {
     let found = found(request, question);
     let mut ids = about_files(database, request, question);
+    ids.extend(table::pinned_observations(database, request.project, MOST_PINNED)?);
     ids.extend(found.keys());
     ids.retain(|id| newest.iter().all(|memory| memory.id != *id));
     ids.sort_unstable();
@@ -84,15 +88,18 @@ pub fn lines(
                 true => words_in_common(&memory, question),
                 false => found.get(&memory.id).copied().unwrap_or(0.0),
             };
-            let score = score(&memory, relevance, topic, request.now, question);
+            let pinned = if memory.is_pinned { PINNED } else { 0.0 };
+            let score = pinned + score(&memory, relevance, topic, request.now, question);
             let why = why(&memory, relevance, topic, score, question);
             let is_of_branch = topic.is_some() && memory.branch.as_deref() == topic;
-            let is_close = is_of_branch || files_in_common(&memory, &question.files) > 0.0;
+            let is_close =
+                memory.is_pinned || is_of_branch || files_in_common(&memory, &question.files) > 0.0;
             Candidate { memory, score, is_close, why }
         })
         .collect();
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.memory.id.cmp(&a.memory.id)));
-    let least = candidates.first().map_or(0.0, |best| best.score * LEAST_SHARE);
+    let best = candidates.iter().find(|candidate| !candidate.memory.is_pinned);
+    let least = best.map_or(0.0, |best| best.score * LEAST_SHARE);
     candidates.retain(|candidate| candidate.is_close || candidate.score >= least);
     let roots = [request.root.to_owned(), request.project_path.to_owned()];
     Ok(render(candidates, seen, request.now, roots))
@@ -158,6 +165,9 @@ fn why(
     question: &RelevanceQuery,
 ) -> String {
     let mut why = Vec::new();
+    if memory.is_pinned {
+        why.push("pinned".to_owned());
+    }
     if relevance > 0.0 {
         why.push(format!("words in common with the last work ({relevance:.2})"));
     }

@@ -144,8 +144,11 @@ pub fn projects(database: &Connection) -> Result<Projects, StoreError> {
     let mut projects = index::projects(database)?;
     projects.retain(|project| project.rows > 0);
     projects.sort_by_key(|project| std::cmp::Reverse(project.rows));
-    let project =
-        |project: index::IndexedProject| KnownProject { name: project.name, memories: project.rows };
+    let project = |project: index::IndexedProject| KnownProject {
+        name: project.name,
+        memories: project.rows,
+        path: project.path,
+    };
     Ok(Projects { projects: projects.into_iter().map(project).collect() })
 }
 

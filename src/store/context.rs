@@ -35,12 +35,15 @@ pub struct Memory {
     pub branch: Option<String>,
     /// Time of its creation.
     pub created_at: Millis,
+    /// True if the user wants it in every context.
+    pub is_pinned: bool,
 }
 
 /// Of a text nobody reads more than this here.
 const COLUMNS: &str = "o.id, o.session_id, o.type, coalesce(substr(o.title, 1, 400), ''),
     coalesce(substr(coalesce(o.summary, o.detail), 1, 2000), ''), coalesce(substr(o.detail, 1, 2000), ''), o.facts,
-    o.files_modified, o.files_read, o.functions_changed, o.branch, o.created_at, o.prompt_number
+    o.files_modified, o.files_read, o.functions_changed, o.branch, o.created_at, o.prompt_number,
+    o.pinned_at IS NOT NULL
     FROM observations o JOIN sessions s ON s.id = o.session_id";
 
 impl Memory {
@@ -60,6 +63,7 @@ impl Memory {
             branch: row.get(10)?,
             created_at: row.get(11)?,
             prompt_number: row.get(12)?,
+            is_pinned: row.get(13)?,
         })
     }
 }
@@ -201,6 +205,16 @@ pub fn newest_observations(database: &Connection, project: &str, limit: u32) -> 
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
+/// The pinned observations of a project, latest pin first.
+pub fn pinned_observations(database: &Connection, project: &str, limit: u32) -> Result<Vec<i64>, StoreError> {
+    let sql =
+        "SELECT id FROM observations WHERE project = ?1 AND pinned_at IS NOT NULL AND deleted_at IS NULL
+               ORDER BY pinned_at DESC LIMIT ?2";
+    let mut statement = database.prepare_cached(sql)?;
+    let rows = statement.query_map(params![project, limit], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
 /// A part of an observation in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
@@ -331,14 +345,18 @@ pub fn learned(
     limit: u32,
     now: Millis,
 ) -> Result<Vec<Learned>, StoreError> {
-    let sql = "SELECT category, substr(content, 1, 2000), confidence, times_seen, updated_at, id FROM learnings
-               WHERE is_active = 1 AND superseded_by IS NULL AND confidence >= 0.5 AND (project = ?1 OR project IS NULL)
-               ORDER BY confidence DESC, times_seen DESC, updated_at DESC, id DESC LIMIT ?2";
+    let sql = "SELECT category, substr(content, 1, 2000), confidence, times_seen, updated_at, id, pinned_at IS NOT NULL
+               FROM learnings
+               WHERE is_active = 1 AND superseded_by IS NULL AND (confidence >= 0.5 OR pinned_at IS NOT NULL)
+                 AND (project = ?1 OR project IS NULL)
+               ORDER BY pinned_at IS NULL, confidence DESC, times_seen DESC, updated_at DESC, id DESC LIMIT ?2";
     let mut statement = database.prepare_cached(sql)?;
     // Some may have faded since they were last seen.
     let rows = statement.query_map(params![project, 4 * limit], |row| {
         let (seen, at, id): (i64, Millis, i64) = (row.get(3)?, row.get(4)?, row.get(5)?);
-        let left = confidence_left(row.get(2)?, at, now);
+        let is_pinned: bool = row.get(6)?;
+        // Above every other, and it does not fade.
+        let left = if is_pinned { 2.0 } else { confidence_left(row.get(2)?, at, now) };
         Ok((left, seen, at, id, Learned { category: row.get(0)?, content: row.get(1)? }))
     })?;
     let mut found = rows.collect::<Result<Vec<_>, _>>()?;

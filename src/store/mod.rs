@@ -5,7 +5,10 @@
 
 #[cfg(feature = "service")]
 pub mod backfill;
+#[cfg(feature = "service")]
+pub mod browse;
 pub mod context;
+pub mod corrections;
 #[cfg(feature = "service")]
 pub mod files;
 #[cfg(feature = "service")]
@@ -96,6 +99,10 @@ pub enum StoreError {
     /// affected.
     #[error("the database rejected this: {0}")]
     Refused(rusqlite::Error),
+    /// The user does not want this statement to be stored.
+    #[cfg(feature = "service")]
+    #[error("this statement is vetoed; lift the veto first (claude-mem open, Memory)")]
+    Vetoed,
     /// The database thread has ended, or panicked on this request.
     #[error("the database thread did not respond")]
     Gone,

@@ -128,7 +128,8 @@ pub fn is_first(database: &Connection, project_key: &str, session: &str) -> Resu
     Ok(database.prepare(sql)?.query_row([project_key, session], |row| row.get(0))?)
 }
 
-const SESSION_COLUMNS: &str = "id, project, status, started_at, last_activity_at, ended_at, prompt_count";
+const SESSION_COLUMNS: &str = "id, project, status, started_at, last_activity_at, ended_at, prompt_count, title, outcome, branch, origin,
+    agent";
 
 fn session_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
@@ -139,6 +140,11 @@ fn session_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<SessionRow> {
         last_activity_at: row.get(4)?,
         ended_at: row.get(5)?,
         prompt_count: row.get(6)?,
+        title: row.get(7)?,
+        outcome: row.get(8)?,
+        branch: row.get(9)?,
+        origin: row.get(10)?,
+        agent: row.get(11)?,
     })
 }
 
@@ -159,15 +165,18 @@ pub fn list_sessions(
 }
 
 /// Returns one session, if it exists.
+pub fn session_by_id(database: &Connection, session: &SessionId) -> Result<Option<SessionRow>, StoreError> {
+    let sql = format!("SELECT {SESSION_COLUMNS} FROM sessions WHERE id = ?1");
+    Ok(database.prepare_cached(&sql)?.query_row([session.as_str()], session_row).optional()?)
+}
+
+/// Returns one session with its counts, if it exists.
 pub fn session_status(
     database: &Connection,
     session: &SessionId,
 ) -> Result<Option<SessionStatus>, StoreError> {
-    let sql = format!("SELECT {SESSION_COLUMNS} FROM sessions WHERE id = ?1");
+    let Some(row) = session_by_id(database, session)? else { return Ok(None) };
     let id = session.as_str();
-    let Some(row) = database.prepare_cached(&sql)?.query_row([id], session_row).optional()? else {
-        return Ok(None);
-    };
     let count = |sql: &str| database.prepare_cached(sql)?.query_row([id], |row| row.get(0));
     Ok(Some(SessionStatus {
         session: row,

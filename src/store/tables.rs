@@ -19,7 +19,7 @@ const fn numbered(name: &'static str, identity: &'static [&'static str]) -> Tabl
 }
 
 /// Those that others refer to come first.
-pub const TABLES: [Table; 14] = [
+pub const TABLES: [Table; 16] = [
     Table { name: "projects", identity: &["key"], is_numbered: false, references: &[] },
     Table { name: "sessions", identity: &["id"], is_numbered: false, references: &[] },
     numbered("user_prompts", &["session_id", "prompt_number"]),
@@ -30,6 +30,10 @@ pub const TABLES: [Table; 14] = [
         identity: &["observation_id", "queue_id"],
         is_numbered: false,
         references: &[("observation_id", "observations"), ("queue_id", "pending_queue")],
+    },
+    Table {
+        references: &[("observation_id", "observations")],
+        ..numbered("observation_edits", &["observation_id", "created_at"])
     },
     numbered("session_summaries", &["uid"]),
     Table {
@@ -46,6 +50,7 @@ pub const TABLES: [Table; 14] = [
         is_numbered: false,
         references: &[],
     },
+    numbered("vetoes", &["project", "key"]),
     numbered("edit_traces", &["session_id", "prompt_number", "file_path", "created_at"]),
     numbered("repairs", &["session_id", "prompt_number", "signature", "created_at"]),
     numbered("backfill_files", &["path"]),

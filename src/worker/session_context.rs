@@ -99,6 +99,8 @@ fn explained(lines: &[Explained]) -> Vec<ContextLine> {
         text: line.text.clone(),
         why: line.why.clone(),
         tokens: line.tokens,
+        key: line.key,
+        memory: line.shows.map(|id| if id < 0 { format!("S{}", -id) } else { id.to_string() }),
     };
     lines.iter().map(line).collect()
 }

@@ -5,6 +5,7 @@ mod backfill;
 mod commands;
 mod compression;
 mod context_moments;
+mod corrections;
 mod damage;
 mod damage_by_chance;
 mod damage_within;

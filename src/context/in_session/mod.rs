@@ -20,6 +20,7 @@ use crate::config::Search as Settings;
 use crate::model::{Millis, SessionId};
 use crate::store::StoreError;
 use crate::store::context::{self as table, Memory, Shown};
+use crate::store::corrections::vetoes::Vetoes;
 use crate::tokens;
 
 /// The trigger.
@@ -148,6 +149,8 @@ pub fn build(
     {
         found.retain(|candidate| candidate.is_urgent);
     }
+    let vetoes = Vetoes::of(database, request.project)?;
+    found.retain(|candidate| !vetoes.blocks_key(candidate.line.key()));
     let fresh = unseen(found, &shown, request.session, most);
     Ok(write(trigger.heading(), fresh, &request))
 }

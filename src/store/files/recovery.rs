@@ -274,7 +274,7 @@ fn fill(
         // The backup is an earlier state of the damaged file, so both use the same row ids.
         restore(&transaction, backup, &others, &mut importer, &forgotten, &mut report.restored)?;
     }
-    importer.finish(&transaction)?;
+    importer.finish(&transaction, now)?;
     Ok(transaction.commit()?)
 }
 

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Statement, params, params_from_iter};
 
+use crate::model::Millis;
 use crate::store::StoreError;
+use crate::store::corrections::vetoes;
 use crate::store::projects::{self, Claim};
 use crate::store::tables::{TABLES, Table};
 
@@ -165,7 +167,8 @@ impl Importer {
     }
 
     /// Completes work that needs all rows.
-    pub fn finish(&mut self, database: &Connection) -> Result<(), StoreError> {
+    pub fn finish(&mut self, database: &Connection, now: Millis) -> Result<(), StoreError> {
+        vetoes::enforce(database, now)?;
         for (learning, there) in self.superseded.drain(..) {
             if let Some(here) = self.numbers.get("learnings").and_then(|known| known.get(&there)) {
                 let sql = "UPDATE learnings SET superseded_by = ?2 WHERE id = ?1";

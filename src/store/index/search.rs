@@ -115,13 +115,18 @@ pub struct IndexedProject {
     pub name: String,
     /// The number of its rows there.
     pub rows: i64,
+    /// The directory where it was first seen; empty if unknown.
+    pub path: String,
 }
 
 /// All projects that were ever indexed.
 pub fn projects(database: &Connection) -> Result<Vec<IndexedProject>, StoreError> {
-    let mut statement = database.prepare_cached("SELECT no, project, rows FROM search_projects")?;
+    let sql =
+        "SELECT no, project, rows, coalesce((SELECT max(path) FROM projects p WHERE p.name = project), '')
+               FROM search_projects";
+    let mut statement = database.prepare_cached(sql)?;
     let rows = statement.query_map([], |row| {
-        Ok(IndexedProject { number: row.get(0)?, name: row.get(1)?, rows: row.get(2)? })
+        Ok(IndexedProject { number: row.get(0)?, name: row.get(1)?, rows: row.get(2)?, path: row.get(3)? })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

@@ -108,7 +108,7 @@ impl Doomed {
 }
 
 /// Tables whose rows can be deleted one by one, and their text columns.
-const TEXTS: [(&str, &[&str]); 9] = [
+const TEXTS: [(&str, &[&str]); 11] = [
     ("user_prompts", &["prompt"]),
     ("pending_queue", &["payload", "last_error"]),
     (
@@ -139,12 +139,17 @@ const TEXTS: [(&str, &[&str]); 9] = [
             "key_decisions",
         ],
     ),
+    ("observation_edits", &["title", "summary", "detail", "facts"]),
     ("learnings", &["content"]),
+    ("vetoes", &["statement"]),
     ("function_map", &["file_path", "qualified_name", "signature", "renamed_from"]),
     ("edit_traces", &["file_path"]),
     ("repairs", &["command", "files"]),
     ("event_log", &["data"]),
 ];
+
+/// Those of them that belong to no session; edits are deleted with their observation.
+const WITHOUT_SESSION: [&str; 3] = ["observation_edits", "learnings", "vetoes"];
 
 /// Finds the rows that the selection matches.
 pub fn find(database: &Connection, selection: &Selection) -> Result<Doomed, StoreError> {
@@ -166,9 +171,15 @@ pub fn find(database: &Connection, selection: &Selection) -> Result<Doomed, Stor
     }
     find_sessions(database, selection, &mut doomed)?;
     for project in &selection.projects {
-        for table in
-            ["observations", "session_summaries", "learnings", "function_map", "edit_traces", "repairs"]
-        {
+        for table in [
+            "observations",
+            "session_summaries",
+            "learnings",
+            "vetoes",
+            "function_map",
+            "edit_traces",
+            "repairs",
+        ] {
             doomed.add(database, table, "project = ?1", [project])?;
         }
     }
@@ -239,7 +250,7 @@ fn find_sessions(
 /// them.
 fn add_dependents(database: &Connection, doomed: &mut Doomed) -> Result<(), StoreError> {
     for session in doomed.sessions.clone() {
-        for (table, _) in TEXTS.iter().filter(|(table, _)| *table != "learnings") {
+        for (table, _) in TEXTS.iter().filter(|(table, _)| !WITHOUT_SESSION.contains(table)) {
             let condition = format!("session_id = ?1 AND {}", unless_money(table));
             doomed.add(database, table, &condition, [&session])?;
         }

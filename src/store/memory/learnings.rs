@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use super::new_uid;
 use crate::model::{Category, LearningDraft, Millis, SessionId, confidence_left};
 use crate::store::StoreError;
+use crate::store::corrections::vetoes::Vetoes;
 use crate::store::queue::json_ids;
 
 /// A learning.
@@ -129,6 +130,9 @@ pub(in crate::store) fn take(
     step: &Step,
     occasion: Occasion<'_>,
 ) -> Result<i64, StoreError> {
+    if Vetoes::of(transaction, occasion.project)?.blocks(&step.draft.content) {
+        return Err(StoreError::Vetoed);
+    }
     let seen = step.seen.map(|id| get(transaction, id)).transpose()?.flatten();
     let id = match seen {
         // It was forgotten in the meantime.
@@ -256,7 +260,9 @@ pub fn forget(database: &Connection, id: i64, now: Millis) -> Result<bool, Store
 /// Deletes learnings that were never confident enough to be shown and have not been seen for so
 /// long that their confidence has decayed to nothing.
 pub fn drop_faded(database: &Connection, now: Millis, shown_from: f64) -> Result<(), StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM learnings WHERE is_active = 1 AND confidence < ?1");
+    let sql = format!(
+        "SELECT {COLUMNS} FROM learnings WHERE is_active = 1 AND pinned_at IS NULL AND confidence < ?1"
+    );
     let mut statement = database.prepare_cached(&sql)?;
     let weak = statement.query_map([shown_from], Learning::read)?.collect::<Result<Vec<_>, _>>()?;
     for learning in weak.into_iter().filter(|learning| learning.confidence_at(now) <= 0.0) {

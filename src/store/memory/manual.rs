@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 use super::json_list;
 use crate::model::{Millis, ObservationDraft, SessionId};
 use crate::store::StoreError;
+use crate::store::corrections::vetoes::Vetoes;
 
 /// The `provider` of memories that users state themselves.
 pub const PROVIDER: &str = "user";
@@ -48,6 +49,10 @@ pub fn save(database: &mut Connection, stated: &Stated) -> Result<Kept, StoreErr
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if let Some(id) = known_memory(&transaction, stated)? {
         return Ok(Kept { id, known: true });
+    }
+    let vetoes = Vetoes::of(&transaction, &stated.project)?;
+    if [&stated.draft.title, &stated.draft.summary].into_iter().flatten().any(|text| vetoes.blocks(text)) {
+        return Err(StoreError::Vetoed);
     }
     let session = session_for(&transaction, stated)?;
     let sql =
@@ -158,7 +163,7 @@ pub fn restore(
     match what {
         Forgettable::Observation(id) => change(
             database,
-            "UPDATE observations SET deleted_at = NULL WHERE id = ?1 AND deleted_at IS NOT NULL AND ?2 > 0",
+            "UPDATE observations SET deleted_at = NULL, superseded_by = NULL WHERE id = ?1 AND deleted_at IS NOT NULL AND ?2 > 0",
             OBSERVATION_TITLE,
             (id, now),
         ),

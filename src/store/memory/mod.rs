@@ -6,8 +6,11 @@ pub mod manual;
 pub mod sightings;
 pub mod traces;
 
+use std::borrow::Cow;
+
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
+use super::corrections::vetoes::Vetoes;
 use super::log::{self, LogEntry, log};
 use super::queue::{self, ClaimId, Ending};
 use super::{StoreError, listed};
@@ -185,6 +188,9 @@ fn learn(
     place: &Place,
     step: &Step,
 ) -> Result<(), StoreError> {
+    if Vetoes::of(transaction, &place.project)?.blocks(&step.draft.content) {
+        return Ok(());
+    }
     let mut evidence = learnings::evidence(transaction, &step.draft.sources)?;
     if evidence.is_none() {
         evidence = learnings::evidence(transaction, &settlement.turn_events)?;
@@ -227,7 +233,11 @@ fn store_notes(
     settlement: &Settlement,
     place: &Place,
 ) -> Result<(), StoreError> {
+    if has_edited_note(transaction, settlement)? {
+        return Ok(());
+    }
     let (by_rules, by_model) = notes_of_turn(transaction, settlement)?;
+    let vetoes = Vetoes::of(transaction, &place.project)?;
     let is_by_rules = settlement.origin.provider == LOCAL;
     if is_by_rules && let Some(note) = by_model.first() {
         return add_facts(transaction, *note, &settlement.later_facts);
@@ -235,9 +245,10 @@ fn store_notes(
     let replaced = if settlement.is_whole_turn { by_model } else { Vec::new() };
     let mut old = by_rules.into_iter().chain(replaced);
     for observation in &settlement.observations {
+        let Some(observation) = permitted(observation, &vetoes) else { continue };
         match old.next() {
-            Some(id) => update_observation(transaction, settlement, id, observation)?,
-            None => insert_observation(transaction, settlement, place, observation).map(drop)?,
+            Some(id) => update_observation(transaction, settlement, id, &observation)?,
+            None => insert_observation(transaction, settlement, place, &observation).map(drop)?,
         }
     }
     if !settlement.observations.is_empty() {
@@ -247,6 +258,30 @@ fn store_notes(
         })?;
     }
     Ok(())
+}
+
+/// True if the user edited a note of this turn: it then stands for the turn.
+fn has_edited_note(transaction: &Transaction<'_>, settlement: &Settlement) -> Result<bool, StoreError> {
+    let sql =
+        "SELECT 1 FROM observations WHERE session_id = ?1 AND prompt_number = ?2 AND edited_at IS NOT NULL
+               AND deleted_at IS NULL";
+    let turn = params![settlement.session.as_str(), settlement.prompt_number];
+    Ok(transaction.prepare_cached(sql)?.exists(turn)?)
+}
+
+/// Returns the note without vetoed facts; nothing if the note itself is vetoed.
+fn permitted<'a>(observation: &'a NewObservation, vetoes: &Vetoes) -> Option<Cow<'a, NewObservation>> {
+    let draft = &observation.draft;
+    let blocks = |text: &String| vetoes.blocks(text);
+    if draft.title.as_ref().is_some_and(blocks) || draft.summary.as_ref().is_some_and(blocks) {
+        return None;
+    }
+    if !draft.facts.iter().any(blocks) {
+        return Some(Cow::Borrowed(observation));
+    }
+    let mut rest = observation.clone();
+    rest.draft.facts.retain(|fact| !vetoes.blocks(fact));
+    Some(Cow::Owned(rest))
 }
 
 /// The provider name of the rules, which use no model.
@@ -436,7 +471,7 @@ pub fn new_uid() -> String {
 }
 
 /// Encodes a list as JSON; `None` for an empty list.
-pub(super) fn json_list(list: &[String]) -> Option<String> {
+pub(crate) fn json_list(list: &[String]) -> Option<String> {
     if list.is_empty() { None } else { serde_json::to_string(list).ok() }
 }
 
@@ -471,7 +506,12 @@ pub fn observations_since(database: &Connection, since: Millis) -> Result<i64, S
     Ok(database.prepare_cached(sql)?.query_row([since], |row| row.get(0))?)
 }
 
-fn observation_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<ObservationRow> {
+/// Columns of an [`ObservationRow`].
+pub(super) const OBSERVATION: &str =
+    "id, uid, session_id, project, prompt_number, type, title, summary, detail, facts, concepts,
+    files_read, files_modified, functions_changed, provider, model, branch, created_at";
+
+pub(super) fn observation_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<ObservationRow> {
     let list = |index| listed(row, index);
     Ok(ObservationRow {
         id: row.get(0)?,
@@ -497,10 +537,8 @@ fn observation_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<ObservationRow> 
 
 /// Returns observations by id, in the requested order; missing and deleted ones are left out.
 pub fn observations_by_id(database: &Connection, ids: &[i64]) -> Result<Vec<ObservationRow>, StoreError> {
-    let sql = "SELECT id, uid, session_id, project, prompt_number, type, title, summary, detail, facts, concepts, files_read,
-                      files_modified, functions_changed, provider, model, branch, created_at
-               FROM observations WHERE id = ?1 AND deleted_at IS NULL";
-    let mut statement = database.prepare_cached(sql)?;
+    let sql = format!("SELECT {OBSERVATION} FROM observations WHERE id = ?1 AND deleted_at IS NULL");
+    let mut statement = database.prepare_cached(&sql)?;
     let found = ids.iter().map(|id| statement.query_row([id], observation_row).optional());
     Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }

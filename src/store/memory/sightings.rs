@@ -118,7 +118,10 @@ fn learn(
     let supersedes =
         known.iter().filter(|_| sessions.is_some()).filter(is_outdated).map(|known| known.id).collect();
     let step = Step { draft, seen: seen.map(|known| known.id), supersedes };
-    let id = learnings::take(transaction, &step, occasion)?;
+    let id = match learnings::take(transaction, &step, occasion) {
+        Err(StoreError::Vetoed) => return Ok(()),
+        taken => taken?,
+    };
     match sessions {
         Some(sessions) if seen.is_none() => learnings::credit(transaction, id, sessions, sessions - NEEDED),
         _ => Ok(()),

@@ -119,7 +119,12 @@ CREATE TABLE observations (
   agent_type        TEXT,
   branch            TEXT,
   created_at        INTEGER NOT NULL,
-  deleted_at        INTEGER
+  deleted_at        INTEGER,
+  -- The user's own changes: nothing replaces an edited note, and a pinned one comes first in every context.
+  edited_at         INTEGER,
+  pinned_at         INTEGER,
+  -- The uid of the note that this one was merged into; it is then deleted.
+  superseded_by     TEXT
 ) STRICT;
 
 -- Purpose: a session's observations in order, for its digest and the timeline.
@@ -128,6 +133,27 @@ CREATE INDEX observations_by_session ON observations (session_id, id);
 CREATE INDEX observations_by_project ON observations (project, created_at);
 -- Purpose: "observations today" in health without a scan.
 CREATE INDEX observations_by_time ON observations (created_at, deleted_at);
+
+-- Purpose: pinned notes without a scan.
+CREATE INDEX observations_pinned ON observations (project) WHERE pinned_at IS NOT NULL;
+
+-- Purpose: the notes that were forgotten last without a scan.
+CREATE INDEX observations_forgotten ON observations (deleted_at) WHERE deleted_at IS NOT NULL;
+
+-- Earlier versions of notes that the user edited.
+CREATE TABLE observation_edits (
+  id             INTEGER PRIMARY KEY,
+  observation_id INTEGER NOT NULL REFERENCES observations (id) ON DELETE CASCADE,
+  title          TEXT,
+  summary        TEXT,
+  detail         TEXT,
+  facts          TEXT CHECK (facts IS NULL OR json_valid(facts)),
+  -- The time at which this version was replaced.
+  created_at     INTEGER NOT NULL
+) STRICT;
+
+-- Purpose: the versions of a note without a scan.
+CREATE INDEX edits_by_observation ON observation_edits (observation_id, id);
 
 CREATE TABLE observation_sources (
   observation_id INTEGER NOT NULL REFERENCES observations (id) ON DELETE CASCADE,
@@ -181,13 +207,27 @@ CREATE TABLE learnings (
   superseded_by         INTEGER REFERENCES learnings (id) ON DELETE SET NULL,
   source_observation_id INTEGER REFERENCES observations (id) ON DELETE SET NULL,
   created_at            INTEGER NOT NULL,
-  updated_at            INTEGER NOT NULL
+  updated_at            INTEGER NOT NULL,
+  -- Set: the user wants it to stay, at full confidence.
+  pinned_at             INTEGER
 ) STRICT;
 
 -- Purpose: the learnings of a project, best first, without a scan.
 CREATE INDEX learnings_by_project ON learnings (project, confidence) WHERE is_active = 1;
 -- Purpose: a project's learnings, active or not, without a scan.
 CREATE INDEX learnings_known ON learnings (project, id);
+
+-- Statements that the user does not want to see or have stored again, whoever makes them (store/corrections/vetoes.rs).
+CREATE TABLE vetoes (
+  id         INTEGER PRIMARY KEY,
+  -- Empty: in every project.
+  project    TEXT NOT NULL DEFAULT '',
+  -- A hash of the statement without case, white space and punctuation, or of a context's line.
+  key        INTEGER NOT NULL,
+  statement  TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  UNIQUE (project, key)
+) STRICT;
 
 -- Commands and repairs, by session: one becomes a learning when several sessions had it.
 CREATE TABLE sightings (

@@ -36,7 +36,7 @@ pub fn too_large() -> ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Refused(_) => Self::bad_request(error.to_string()),
+            StoreError::Refused(_) | StoreError::Vetoed => Self::bad_request(error.to_string()),
             _ => Self::degraded(error.to_string()),
         }
     }

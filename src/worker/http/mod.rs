@@ -1,9 +1,12 @@
 //! The HTTP API on the Unix socket: access, limits and error handling. The routes are in
 //! [`routes`].
 
+mod activity;
 mod context;
+mod corrections;
 mod error;
 mod extract;
+mod history;
 mod lingering;
 mod memories;
 mod metrics;

@@ -8,7 +8,9 @@ use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 
 use super::extract::MAX_BODY_BYTES;
-use super::{context, error, memories, metrics, request_log, search, sessions};
+use super::{
+    activity, context, corrections, error, history, memories, metrics, request_log, search, sessions,
+};
 use crate::api::{ApiError, Health, HealthStatus, QueueStats, route};
 use crate::store::log::spent_since;
 use crate::store::queue::OpenWork;
@@ -40,6 +42,22 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route(route::SESSION_SUMMARIZE, post(sessions::summarize))
         .route(route::SESSION_STATUS, get(sessions::status))
         .route(route::SUMMARIZE, post(sessions::summarize_now))
+        .route(route::SESSION_HISTORY, get(history::session))
+        .route(route::SESSION_EVENTS, get(history::events))
+        .route(route::EVENT, get(history::event))
+        .route(route::NOTE, get(history::note))
+        .route(route::EDIT, post(corrections::edit))
+        .route(route::PIN, post(corrections::pin))
+        .route(route::MERGE, post(corrections::merge))
+        .route(route::VETOES, post(corrections::veto))
+        .route(route::VETO, delete(corrections::lift_veto))
+        .route(route::CURATED, get(corrections::curated))
+        .route(route::ACTIVITY, get(activity::now))
+        .route(route::LIVE, get(activity::live::stream))
+        .route(route::DAYS, get(activity::days))
+        .route(route::VALUE, get(activity::value))
+        .route(route::SETTINGS, get(activity::settings))
+        .route(route::RETRY, post(activity::retry))
         .route(route::METRICS, get(metrics::metrics))
         .fallback(async || error::unknown_route())
         .method_not_allowed_fallback(async || error::wrong_method())

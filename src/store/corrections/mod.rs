@@ -1,0 +1,8 @@
+//! Corrections by the user: edits that keep the earlier version, pins, merged duplicates, and [`vetoes`].
+
+#[cfg(feature = "service")]
+mod amend;
+pub mod vetoes;
+
+#[cfg(feature = "service")]
+pub use amend::{Amendment, Version, edit, merge, pin, revert, versions};

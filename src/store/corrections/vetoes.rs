@@ -1,0 +1,175 @@
+//! Statements that the user has vetoed: neither stored again by a turn, a model or an import, nor shown.
+//!
+//! A veto is by value: the same words with other case, punctuation or white space are the same statement. Lines of a context
+//! that are no single statement are vetoed by their own key. The hook links it, for the contexts that it builds itself.
+
+use std::collections::HashSet;
+
+use rusqlite::Connection;
+#[cfg(feature = "service")]
+use rusqlite::{OptionalExtension, params};
+use xxhash_rust::xxh3::xxh3_64;
+
+#[cfg(feature = "service")]
+use crate::model::Millis;
+use crate::store::StoreError;
+
+/// The vetoes that hold in a project.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Vetoes(HashSet<i64>);
+
+impl Vetoes {
+    /// Reads the vetoes of a project, and those that hold everywhere.
+    pub fn of(database: &Connection, project: &str) -> Result<Self, StoreError> {
+        let sql = "SELECT key FROM vetoes WHERE project IN (?1, '')";
+        let mut statement = database.prepare_cached(sql)?;
+        let keys = statement.query_map([project], |row| row.get(0))?;
+        Ok(Self(keys.collect::<Result<_, _>>()?))
+    }
+
+    /// True if a statement is vetoed.
+    pub fn blocks(&self, statement: &str) -> bool {
+        !self.0.is_empty() && self.blocks_key(key(statement))
+    }
+
+    /// True if a context's line with this key is vetoed.
+    pub fn blocks_key(&self, key: i64) -> bool {
+        self.0.contains(&key)
+    }
+}
+
+/// Hashes a statement without case, punctuation and white space.
+pub fn key(statement: &str) -> i64 {
+    let mut words = String::with_capacity(statement.len());
+    for word in statement.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        words.extend(word.chars().flat_map(char::to_lowercase));
+        words.push(' ');
+    }
+    xxh3_64(words.as_bytes()).cast_signed()
+}
+
+/// A veto.
+#[cfg(feature = "service")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Veto {
+    /// Its id.
+    pub id: i64,
+    /// The project; empty for every project.
+    pub project: String,
+    /// The statement as the user saw it.
+    pub statement: String,
+    /// Time of the veto.
+    pub created_at: Millis,
+}
+
+/// Lists all vetoes, newest first.
+#[cfg(feature = "service")]
+pub fn list(database: &Connection) -> Result<Vec<Veto>, StoreError> {
+    let sql =
+        "SELECT id, project, statement, created_at FROM vetoes ORDER BY created_at DESC, id DESC LIMIT 1000";
+    let mut statement = database.prepare_cached(sql)?;
+    let rows = statement.query_map([], |row| {
+        Ok(Veto { id: row.get(0)?, project: row.get(1)?, statement: row.get(2)?, created_at: row.get(3)? })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Adds a veto, and hides the notes and learnings that state it. Returns its id.
+#[cfg(feature = "service")]
+pub fn add(
+    database: &mut Connection,
+    project: &str,
+    statement: &str,
+    line_key: Option<i64>,
+    now: Millis,
+) -> Result<i64, StoreError> {
+    let transaction = database.transaction()?;
+    let sql = "INSERT INTO vetoes (project, key, statement, created_at) VALUES (?1, ?2, ?3, ?4)
+               ON CONFLICT (project, key) DO UPDATE SET statement = excluded.statement RETURNING id";
+    let key = line_key.unwrap_or_else(|| key(statement));
+    let id = transaction
+        .prepare_cached(sql)?
+        .query_row(params![project, key, statement, now], |row| row.get(0))?;
+    enforce(&transaction, now)?;
+    transaction.commit()?;
+    Ok(id)
+}
+
+/// Lifts a veto; returns its statement. What it hid stays forgotten until it is restored.
+#[cfg(feature = "service")]
+pub fn lift(database: &Connection, id: i64) -> Result<Option<String>, StoreError> {
+    let sql = "DELETE FROM vetoes WHERE id = ?1 RETURNING statement";
+    Ok(database.prepare_cached(sql)?.query_row([id], |row| row.get(0)).optional()?)
+}
+
+/// Hides every note and learning that states something vetoed. Called after a veto and after an import.
+#[cfg(feature = "service")]
+pub fn enforce(database: &Connection, now: Millis) -> Result<(), StoreError> {
+    let sql = "SELECT DISTINCT project FROM vetoes";
+    let mut statement = database.prepare_cached(sql)?;
+    let projects: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    for project in projects {
+        let vetoes = Vetoes::of(database, &project)?;
+        let rows = [
+            (
+                "SELECT id, title, summary FROM observations WHERE (project = ?1 OR ?1 = '') AND deleted_at IS NULL",
+                "UPDATE observations SET deleted_at = ?2 WHERE id = ?1",
+            ),
+            (
+                "SELECT id, content, NULL FROM learnings WHERE (project = ?1 OR project IS NULL OR ?1 = '') AND is_active = 1",
+                "UPDATE learnings SET is_active = 0, superseded_by = NULL, updated_at = ?2 WHERE id = ?1",
+            ),
+        ];
+        for (find, hide) in rows {
+            let mut statement = database.prepare_cached(find)?;
+            let mut found = statement.query([&project])?;
+            while let Some(row) = found.next()? {
+                let blocks = |index| {
+                    let text: Option<String> = row.get(index)?;
+                    Ok::<_, rusqlite::Error>(text.is_some_and(|text| vetoes.blocks(&text)))
+                };
+                if blocks(1)? || blocks(2)? {
+                    database.prepare_cached(hide)?.execute([row.get::<_, i64>(0)?, now])?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(all(test, feature = "service"))]
+mod tests {
+    use super::*;
+    use crate::paths::Home;
+
+    #[test]
+    fn a_statement_is_the_same_whatever_its_case_and_punctuation() {
+        assert_eq!(key("Use `tabs`,  not spaces."), key("use tabs not Spaces"));
+        assert_ne!(key("Use tabs"), key("Use no tabs"));
+        assert_eq!(key("日本語。"), key("日本語"));
+    }
+
+    #[test]
+    fn a_veto_hides_what_states_it_in_its_project_only() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut database = crate::store::open_for_worker(&Home::at(scratch.path().join("mem")), 0).unwrap();
+        let sql = "INSERT INTO sessions (id, project, started_at, last_activity_at) VALUES ('s', 'p', 1, 1);
+            INSERT INTO observations (id, uid, session_id, project, title, created_at) VALUES
+              (1, 'a', 's', 'p', 'Use tabs.', 1), (2, 'b', 's', 'q', 'use tabs', 2), (3, 'c', 's', 'p', 'Use tabs often', 3);
+            INSERT INTO learnings (uid, project, category, content, created_at, updated_at) VALUES
+              ('l', 'p', 'convention', 'use TABS!', 1, 1)";
+        database.execute_batch(sql).unwrap();
+        let id = add(&mut database, "p", "Use tabs", None, 9).unwrap();
+        let hidden = |database: &Connection| -> (i64, i64) {
+            let sql = "SELECT (SELECT sum(id) FROM observations WHERE deleted_at = 9), (SELECT count(*) FROM learnings WHERE is_active = 0)";
+            database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+        };
+        assert_eq!(hidden(&database), (1, 1));
+        assert!(Vetoes::of(&database, "p").unwrap().blocks("USE TABS"));
+        assert!(!Vetoes::of(&database, "q").unwrap().blocks("USE TABS"));
+        assert_eq!(add(&mut database, "p", "use tabs!", None, 10).unwrap(), id, "the same veto");
+        assert_eq!(lift(&database, id).unwrap().as_deref(), Some("use tabs!"));
+        assert!(!Vetoes::of(&database, "p").unwrap().blocks("use tabs"));
+        assert_eq!(lift(&database, id).unwrap(), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! Activity of the service, its value, and the settings in force.
+
+pub mod live;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+
+use crate::api::{Activity, ApiError, Days, Queued, Setting, Settings, Value, Within};
+use crate::config::Config;
+use crate::model::Millis;
+use crate::privacy::redact::Redactor;
+use crate::store::browse;
+use crate::store::queue::admin;
+use crate::worker::clock;
+use crate::worker::http::extract::Parameters;
+use crate::worker::http::routes::{health_of, running};
+use crate::worker::state::Shared;
+
+/// Rows of each list.
+const ROWS: u32 = 40;
+const DAY: Millis = 24 * 60 * 60_000;
+/// Days of the heatmap.
+const YEAR: Millis = 371;
+
+/// `GET /api/activity`
+pub async fn now(State(shared): State<Arc<Shared>>) -> Result<Json<Activity>, ApiError> {
+    let running = running(&shared)?;
+    let lists = running.database.read(|database| {
+        let events = browse::latest_events(database, false, ROWS)?;
+        Ok((events, browse::latest_notes(database, ROWS)?, browse::latest_events(database, true, ROWS)?))
+    });
+    let (events, notes, errors) = lists.await?;
+    let (health, queue) = (health_of(&shared).await, running.queue_stats().await?);
+    Ok(Json(Activity { health, queue, events, notes, errors, arrived: 0 }))
+}
+
+/// `GET /api/activity/days?project=`: notes by day, for a year.
+pub async fn days(
+    State(shared): State<Arc<Shared>>,
+    Parameters(within): Parameters<Within>,
+) -> Result<Json<Days>, ApiError> {
+    let since = clock::day_start(clock::now()) - YEAR * DAY;
+    let reading = move |database: &_| {
+        let project = within.project.as_deref().filter(|project| !project.is_empty());
+        browse::days(database, project, since, clock::date)
+    };
+    Ok(Json(Days { days: running(&shared)?.database.read(reading).await? }))
+}
+
+#[derive(Deserialize)]
+pub struct Since {
+    days: Option<u32>,
+}
+
+/// Default and maximum days of the report; entries of the event log are kept for 90.
+const USUAL_DAYS: u32 = 30;
+const MOST_DAYS: u32 = 366;
+
+/// `GET /api/value?days=`
+pub async fn value(
+    State(shared): State<Arc<Shared>>,
+    Parameters(Since { days }): Parameters<Since>,
+) -> Result<Json<Value>, ApiError> {
+    let days = days.unwrap_or(USUAL_DAYS).clamp(1, MOST_DAYS);
+    let since = clock::day_start(clock::now()) - Millis::from(days - 1) * DAY;
+    let reading = move |database: &_| browse::value(database, since, clock::date);
+    let value = running(&shared)?.database.read(reading).await?;
+    Ok(Json(Value { days, ..value }))
+}
+
+/// `GET /api/settings`
+pub async fn settings(State(shared): State<Arc<Shared>>) -> Result<Json<Settings>, ApiError> {
+    let (file, environment) = (shared.home.config(), shared.environment.clone());
+    let reading = tokio::task::spawn_blocking(move || {
+        let redactor = Redactor::new();
+        let setting = |[key, value, origin]: [String; 3]| Setting {
+            key,
+            value: redactor.redact(&value).into_string(),
+            origin,
+        };
+        Config::in_force(&file, &environment).into_iter().map(setting).collect()
+    });
+    let settings = reading.await.map_err(|_| ApiError::degraded("cannot read the settings"))?;
+    Ok(Json(Settings { settings }))
+}
+
+#[derive(Deserialize)]
+pub struct Which {
+    id: Option<i64>,
+}
+
+/// `POST /api/queue/retry?id=`: requeues an event that failed, or all of them.
+pub async fn retry(
+    State(shared): State<Arc<Shared>>,
+    Parameters(Which { id }): Parameters<Which>,
+) -> Result<Json<Queued>, ApiError> {
+    let running = running(&shared)?;
+    let retrying = running.database.write(move |database| admin::retry(database, id, clock::now()));
+    let queued = retrying.await?;
+    running.forget_counts();
+    shared.nudge.notify_one();
+    Ok(Json(Queued { queued }))
+}

@@ -1,0 +1,151 @@
+//! Corrections by the user: edits, pins, merges and vetoes.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+
+use super::extract::{JsonBody, Named, Parameters};
+use super::history::number;
+use super::routes::running;
+use crate::api::{
+    ApiError, Changed, Curated, EditRequest, MergeRequest, PinRequest, Veto, VetoRequest, Vetoes, Within,
+};
+use crate::manual_memories;
+use crate::store::corrections::{self, vetoes};
+use crate::store::memory::manual::{Forgettable, Outcome};
+use crate::store::{StoreError, browse};
+use crate::worker::clock;
+use crate::worker::state::Shared;
+
+type Response = Result<Json<Changed>, ApiError>;
+
+/// `POST /api/observations/{id}/edit`: new text, or an earlier version.
+pub async fn edit(State(shared): State<Arc<Shared>>, Named(id): Named, body: JsonBody) -> Response {
+    let (number, request) = (number(&id)?, body.parse::<EditRequest>()?);
+    let version = request.version;
+    let amendment = manual_memories::amendment(request).map_err(ApiError::bad_request)?;
+    let running = running(&shared)?;
+    let changing = running.database.write_to_disk(move |database| match version {
+        Some(version) => corrections::revert(database, number, version, clock::now()),
+        None => corrections::edit(database, number, &amendment, clock::now()),
+    });
+    changed(id, changing.await?)
+}
+
+/// `POST /api/observations/{id}/pin`: pins a note or a learning (L12), or unpins it.
+pub async fn pin(State(shared): State<Arc<Shared>>, Named(id): Named, body: JsonBody) -> Response {
+    let what = manual_memories::forgettable(&id).map_err(ApiError::bad_request)?;
+    let PinRequest { pinned } = body.parse()?;
+    let running = running(&shared)?;
+    let changing = running
+        .database
+        .write_to_disk(move |database| corrections::pin(database, what, pinned, clock::now()));
+    changed(id, changing.await?)
+}
+
+/// `POST /api/observations/{id}/merge`: merges other notes into this one.
+pub async fn merge(State(shared): State<Arc<Shared>>, Named(id): Named, body: JsonBody) -> Response {
+    let (number, MergeRequest { ids }) = (number(&id)?, body.parse()?);
+    let running = running(&shared)?;
+    let changing = running
+        .database
+        .write_to_disk(move |database| corrections::merge(database, number, &ids, clock::now()));
+    changed(id, changing.await?)
+}
+
+fn changed(reference: String, outcome: Option<Outcome>) -> Response {
+    let outcome = outcome.ok_or_else(|| ApiError::not_found(format!("there is no memory {reference}")))?;
+    Ok(Json(Changed { reference, title: outcome.title, changed: outcome.changed }))
+}
+
+/// `POST /api/vetoes`: blocks the statements of a memory, or a statement.
+pub async fn veto(State(shared): State<Arc<Shared>>, body: JsonBody) -> Result<Json<Vetoes>, ApiError> {
+    let request: VetoRequest = body.parse()?;
+    let memory = match request.memory.as_str() {
+        "" => None,
+        reference => Some(manual_memories::forgettable(reference).map_err(ApiError::bad_request)?),
+    };
+    if memory.is_none() && request.statement.trim().is_empty() {
+        return Err(ApiError::bad_request("memory or statement is required"));
+    }
+    let running = running(&shared)?;
+    let vetoing = running.database.write_to_disk(move |database| {
+        let statements = match memory {
+            Some(memory) => statements(database, memory)?,
+            None => vec![(request.project.clone(), request.statement.clone())],
+        };
+        let mut made = Vec::new();
+        for (project, statement) in statements {
+            let now = clock::now();
+            let id = vetoes::add(database, &project, &statement, request.line, now)?;
+            made.push(Veto { id, project, statement, created_at: now });
+        }
+        Ok(made)
+    });
+    let made = vetoing.await?;
+    if made.is_empty() {
+        return Err(ApiError::not_found("there is no such memory"));
+    }
+    Ok(Json(Vetoes { vetoes: made }))
+}
+
+/// The statements of a memory: title and summary of a note, the text of a learning. With its project.
+fn statements(
+    database: &rusqlite::Connection,
+    memory: Forgettable,
+) -> Result<Vec<(String, String)>, StoreError> {
+    match memory {
+        Forgettable::Observation(id) => {
+            let found = browse::note(database, id)?;
+            let statements = found.map(|found| {
+                let note = found.note;
+                let texts = [note.title, note.summary].into_iter().flatten();
+                texts
+                    .filter(|text| !text.trim().is_empty())
+                    .map(|text| (note.project.clone(), text))
+                    .collect()
+            });
+            Ok(statements.unwrap_or_default())
+        }
+        Forgettable::Learning(id) => {
+            let found = crate::store::memory::learnings::get(database, id)?;
+            Ok(found
+                .map(|learning| (learning.project.unwrap_or_default(), learning.content))
+                .into_iter()
+                .collect())
+        }
+    }
+}
+
+/// `DELETE /api/vetoes/{id}`: lifts a veto.
+pub async fn lift_veto(State(shared): State<Arc<Shared>>, Named(id): Named) -> Response {
+    let veto = number(&id)?;
+    let lifted =
+        running(&shared)?.database.write_to_disk(move |database| vetoes::lift(database, veto)).await?;
+    let title = lifted.ok_or_else(|| ApiError::not_found(format!("there is no veto {id}")))?;
+    Ok(Json(Changed { reference: id, title, changed: true }))
+}
+
+/// `GET /api/curated?project=`: pinned, forgotten and vetoed memories, and the learnings.
+pub async fn curated(
+    State(shared): State<Arc<Shared>>,
+    Parameters(within): Parameters<Within>,
+) -> Result<Json<Curated>, ApiError> {
+    let reading = move |database: &rusqlite::Connection| {
+        let project = within.project.as_deref().filter(|project| !project.is_empty());
+        let veto = |veto: vetoes::Veto| Veto {
+            id: veto.id,
+            project: veto.project,
+            statement: veto.statement,
+            created_at: veto.created_at,
+        };
+        Ok(Curated {
+            pinned: browse::pinned(database, project)?,
+            forgotten: browse::forgotten(database, project)?,
+            vetoes: vetoes::list(database)?.into_iter().map(veto).collect(),
+            learnings: browse::learnings(database, project, clock::now())?,
+        })
+    };
+    Ok(Json(running(&shared)?.database.read(reading).await?))
+}
