@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use crate::notes::Note;
@@ -36,7 +36,9 @@ pub fn write(
         writeln!(text, "\n## {}. {project}, session {session}, prompt {number}", index + 1)?;
         let of_turn = notes.iter().filter(|note| note.session == session && note.prompt_number == number);
         of_turn.for_each(|note| list(&mut text, "Note", note.text.lines().map(ToOwned::to_owned)));
-        Evidence { database, projects, session, number }.write(&mut text)?;
+        let later = notes.iter().filter(|note| note.session == session && note.prompt_number > number);
+        let end = later.map(|note| note.prompt_number).min().unwrap_or(i64::MAX);
+        Evidence { database, projects, session, number, end }.write(&mut text)?;
     }
     let file = folder.join(format!("sample-{}.md", options.seed));
     fs::write(&file, text)?;
@@ -48,15 +50,20 @@ struct Evidence<'a> {
     projects: &'a [Project],
     session: &'a str,
     number: i64,
+    /// The prompt of the next note: those before it ("commit", notifications) continue this turn.
+    end: i64,
 }
 
 impl Evidence<'_> {
     fn write(&self, text: &mut String) -> Result<()> {
-        let sql = "SELECT prompt FROM user_prompts WHERE session_id = ?1 AND prompt_number = ?2";
-        let turn = params![self.session, self.number];
-        let prompt: Option<String> = self.database.query_row(sql, turn, |row| row.get(0)).optional()?;
-        let prompt = prompt.unwrap_or_default();
-        quote(text, "Prompt", &prompt[..end_of(&prompt, PROMPT_CHARS)]);
+        let sql = "SELECT prompt FROM user_prompts
+                   WHERE session_id = ?1 AND prompt_number >= ?2 AND prompt_number < ?3 ORDER BY prompt_number";
+        let mut statement = self.database.prepare(sql)?;
+        let turn = params![self.session, self.number, self.end];
+        for prompt in statement.query_map(turn, |row| row.get::<_, String>(0))? {
+            let prompt = prompt?;
+            quote(text, "Prompt", &prompt[..end_of(&prompt, PROMPT_CHARS)]);
+        }
         let stops = self.payloads("kind = 'summarize'")?;
         let closings = stops.iter().filter_map(|payload| payload["last_assistant_message"].as_str());
         closings.for_each(|closing| quote(text, "Closing message", closing));
@@ -84,10 +91,11 @@ impl Evidence<'_> {
     fn payloads(&self, condition: &str) -> Result<Vec<Value>> {
         let sql = format!(
             "SELECT coalesce(payload, '{{}}') FROM pending_queue
-             WHERE session_id = ?1 AND prompt_number = ?2 AND {condition} ORDER BY id"
+             WHERE session_id = ?1 AND prompt_number >= ?2 AND prompt_number < ?3 AND {condition} ORDER BY id"
         );
         let mut statement = self.database.prepare(&sql)?;
-        let rows = statement.query_map(params![self.session, self.number], |row| row.get::<_, String>(0))?;
+        let rows = statement
+            .query_map(params![self.session, self.number, self.end], |row| row.get::<_, String>(0))?;
         rows.map(|row| Ok(serde_json::from_str(&row?)?)).collect()
     }
 

@@ -14,14 +14,14 @@ const FILLER_CHARS: usize = 170;
 const FILLER: [&str; 6] = [
     // Praise and exclamations.
     r"(perfect|great|excellent|awesome|done|fixed|good|nice|wonderful|ok(ay)?|got\ it|understood|sure|yes|no|right|exactly|correct|absolutely|all\ (set|good|done|clean|green)
-      |you('re|\ are)\ (absolutely\ |completely\ )?(right|correct|welcome)\b[^.,;]{0,40}|you\ raise\b.*|glad\b.*|(good|great|nice|excellent)\ (catch|point|question|idea|call)(\ on\b.*)?|that'?s\ [^.,;:]{0,30}|interesting\ \w+)
+      |you('re|\ are)\ (absolutely\ |completely\ )?(right|correct|welcome)\b[^.,;]{0,40}|you\ raise\b.*|glad\b.*|(i\ think\ )?i\ (have\ )?found\ it|this\ is\ (a\ |an\ )?(great|good|nice|excellent)\b.*|(good|great|nice|excellent)\ (catch|point|question|idea|call)(\ on\b.*)?|that'?s\ [^.,;:]{0,30}|interesting\ \w+)
       ([\s,.!-]+(all\ )?(done|now|fixed|set|good|point|catch))*",
     // Claims of success: only certain results may make them.
     r"(now\ )?(all|both|the|every|everything|[0-9][0-9,]*|no|zero|lint(er|ing)?|type-?checks?|rust|go|typescript|tests?|build|code|it|formatting|pre-commit|hooks|checks?|commit|unit|integration|full)\b[^.:]*?
       \b(pass(es|ed|ing)?|(is|are|lint|now)\ clean|cleanly|green|succeed(s|ed)?|successful(ly)?|compile[sd]?|builds|in\ (place|order)|look(s|ing)?\ (good|correct|clean|right)
       |(is|are)\ (now\ )?(complete|done|good|fixed|ready|working|up\ to\ date|staged)|no\ (issues|errors|regressions|warnings|problems)|(issues|errors|warnings)\ (found|remain))\b[^.]*",
     // Announcements.
-    r"(now\ )?i\ (can\ )?(now\ )?(fully\ |clearly\ )?(understand|see)\b.*|(the\ )?(analysis|review|investigation)\ (is\ )?(done|complete)\b.*|(i\ )?(have\ )?found\ (it|the\ (root\ cause|actual\ bug|problem|issue|bug))
+    r"(now\ )?i\ (can\ )?(now\ )?(fully\ |clearly\ )?(understand|see)\b.*|(the\ )?(analysis|review|investigation)\ (is\ )?(done|complete)\b.*|(i\ have|i've|i)\ fixed\ (it|this|(the|both)\ \w+)|(i\ )?(have\ )?found\ (it|the\ (root\ cause|actual\ bug|problem|issue|bug))
       |(here('s|\ is|\ are)|below\ (is|are)|the\ following|in\ summary|to\ summarize|let\ me|now\ (let\ me|i('ll|\ will|\ have|\ need))|i('ll|\ will|\ am\ going\ to|'m\ going\ to)
       |first,?\ (let|i)|next,?\ (let|i)|i\ (now\ )?have\ (all|enough|everything|a\ (clear|complete|full|good))|based\ on\ (my|the|your)\b[^,]*)\b.*
       |(i('ve|\ have)|we('ve|\ have)|i)\ (successfully\ |now\ )?(completed|finished|implemented|made|updated|applied|verified|summarized|created|reviewed|analyzed|compiled|done)\b
@@ -33,10 +33,10 @@ const FILLER: [&str; 6] = [
       |.*\b(still\ (running|waiting|in\ progress|going)|wait(ing)?\ for\ (it|them|the|all)|i'll\ (report|wait|check|let|update)|let\ you\ know|once\ (it|they|the\ \w+)\ (finish|complete|return)\w*)\b.*
       |(waiting|still\ waiting|the\ (agents?|tests?)\ (is|are)\ (still\ )?running|running)\b.*",
     // Chores of version control, and faults of others.
-    r"(commit(ted)?|pushed|created\ (a\ )?(commit|pr|pull\ request))\b.*|the\ commit\ (is|was)\b.*|not\ (yet\ )?(pushed|committed)\b.*
+    r"(commit(ted)?|pushed|created\ (a\ )?(commit|pr|pull\ request))\b.*|the\ commit\ (is|was)\b.*|[^.]*\b(files?|changes)\b[^.]*\b(is|are|was|were)\ (now\ )?(committed|untouched|unstaged|staged)\b.*|\d+\ files?\ changed\b.*|not\ (yet\ )?(pushed|committed)\b.*
       |.*\b(pre-?existing|unrelated\ to|not\ (our|my|your)\ (code|changes?)|no\ test\ impact)\b.*",
     // Questions and offers to the user.
-    r"(would|do|did|should|shall|can|could|may|want|are|is)\ (you|i|we|me|there)\b.*\?|(want|need)\ me\ to\b.*|.*\b(say\ the\ word|want\ me\ to|would\ you\ like|do\ you\ want|should\ i)\b.*
+    r"(would|do|did|should|shall|can|could|may|want|are|is)\ (you|i|we|me|there)\b.*\?|(want|need)\ me\ to\b.*|.*\b(say\ (the\ )?word|tell\ me|want\ me\ to|would\ you\ like|do\ you\ want|should\ i)\b.*
       |(let\ me\ know|feel\ free|just\ (let|say|tell)|if\ you('d|\ would)?\ (like|want|need|prefer)|ready\ (to|for|when)|happy\ to|you\ can\ (now|also|test|try|run|verify)|please\ (review|let|test|confirm|check)
       |what\ would\ you\ like|which\ (one|option|approach)|how\ would\ you\ like|sound\ good|soll\ ich|möchtest\ du|souhaitez|voulez)\b.*",
 ];
@@ -62,7 +62,7 @@ fn is_empty(text: &str) -> bool {
 pub(super) fn without_opener(text: &str) -> String {
     static OPENER: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
-            r"(?i)^((you'?re (absolutely )?(right|correct)|(good|great|nice) (catch|point|question|idea|call)|perfect|excellent|great|done|fixed|right|got it|understood|sure|yes|no|yeah|found it)\s*(\s[—–-]|[,.!:;])\s+|so,? |because |(summary|finding|result|conclusion|bottom line|answer|short answer|tl;dr|done|update|note)\s*:\s+)",
+            r"(?i)^((ah|oh|hm+)?,?\s*(yes,?\s+)?(you'?re (absolutely )?(right|correct)|(good|great|nice) (catch|point|question|idea|call)|perfect|excellent|great|done|fixed|right|got it|understood|sure|yes|no|yeah|found it)\s*(\s[—–-]|[,.!:;])\s+|so,? |because |(good news|summary|finding|result|conclusion|bottom line|answer|short answer|tl;dr|done|update|note)\s*:\s+)",
         )
     });
     let mut rest = text;

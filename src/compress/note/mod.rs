@@ -218,27 +218,35 @@ fn is_lasting(event: &ToolEvent) -> bool {
     })
 }
 
-/// The beginning of the answer, and its first reason if that comes later. In the order and the words of the answer: a
-/// statement that is moved or cut may no longer be true.
+/// The beginning of the answer, its first reason if that comes later, and the conclusion if nothing was changed. In the order
+/// and the words of the answer: a statement that is moved or cut may no longer be true.
 fn summary(turn: &Turn, material: &Material, title: &str) -> Option<String> {
     let stands = |statement: &&Statement| {
         statement.text.split_whitespace().count() >= 4
             && !statement.text.ends_with(['?', ':'])
             && !is_near(&statement.text, title)
     };
-    let mut chosen: Vec<&Statement> = Vec::new();
-    let mut length = 0;
-    for statement in material.body().filter(stands) {
-        let is_full = chosen.len() >= 4 || length + statement.text.len() > SUMMARY_BYTES;
-        let is_first_reason = statement.gives_reason() && !chosen.iter().any(|known| known.gives_reason());
-        if chosen.is_empty() || !is_full || is_first_reason && statement.text.len() <= STATEMENT_COLUMNS {
+    let body: Vec<&Statement> = material.body().filter(stands).collect();
+    // The answer to a question ends with its conclusion; a report of work begins with its result.
+    let verdict = (!turn.has_changed()).then(|| body.iter().rposition(|known| known.is_verdict)).flatten();
+    let last = || body.len().checked_sub(1).filter(|_| !turn.has_changed());
+    let mut at: Vec<usize> = verdict.or_else(last).into_iter().collect();
+    let mut length: usize = at.iter().map(|at| body[*at].text.len()).sum();
+    for (index, statement) in body.iter().enumerate() {
+        let is_reason = |at: &usize| body[*at].gives_reason();
+        let is_full = at.len() >= 4 || length + statement.text.len() > SUMMARY_BYTES;
+        let is_first_reason = statement.gives_reason() && !at.iter().any(is_reason);
+        let is_needed = index == 0 || is_first_reason && statement.text.len() <= STATEMENT_COLUMNS;
+        if !at.contains(&index) && (is_needed || !is_full) {
             length += statement.text.len() + 1;
-            chosen.push(statement);
+            at.push(index);
         }
-        if is_full && chosen.iter().any(|known| known.gives_reason()) {
+        if is_full && at.iter().any(is_reason) {
             break;
         }
     }
+    at.sort_unstable();
+    let mut chosen: Vec<&Statement> = at.into_iter().map(|at| body[at]).collect();
     // The title has it already; repeating it is better than an empty summary.
     let fallback = || material.body().find(|statement| statement.text.split_whitespace().count() >= 3);
     let rows = || material.statements.iter().filter(|statement| statement.is_row).take(2);
@@ -433,7 +441,7 @@ fn kind(turn: &Turn, material: &Material, title: &str) -> ObservationType {
         let words: Vec<&str> = lower.split(|char: char| !char.is_alphanumeric()).take(12).collect();
         let has = |list: &'static str| crate::text::each(list).any(|word| words.contains(&word));
         if has(
-            "fix|fixes|fixed|bug|bugfix|repair|crash|broken|regression|fails|failing|behoben|behebe|corrige|修复|修正",
+            "fix|fixes|fixed|bugfix|repair|crash|broken|regression|fails|failing|behoben|behebe|corrige|修复|修正",
         ) {
             return ObservationType::Bugfix;
         }

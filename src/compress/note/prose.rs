@@ -21,6 +21,8 @@ pub(super) struct Statement {
     pub items: Vec<String>,
     /// True for a row of a table.
     pub is_row: bool,
+    /// True for a conclusion: "Bottom line: …", "I'd recommend …".
+    pub is_verdict: bool,
     /// The section that it is in.
     pub section: Section,
 }
@@ -115,6 +117,8 @@ struct Reader {
     items: Vec<String>,
     /// Column names of the current table.
     columns: Vec<String>,
+    /// True if nothing was left out since the last statement.
+    is_adjacent: bool,
 }
 
 impl Reader {
@@ -138,7 +142,7 @@ impl Reader {
         } else if let Some(item) = item(trimmed) {
             self.end_paragraph(true);
             match self.items.last_mut().filter(|_| is_indented) {
-                Some(parent) => append(parent, item),
+                Some(parent) => append_item(parent, item),
                 None => self.items.push(plain(item)),
             }
         } else if let Some(last) = self.items.last_mut().filter(|_| is_indented) {
@@ -152,38 +156,28 @@ impl Reader {
         }
     }
 
-    /// Ends a paragraph. Its last sentence introduces what follows if it ends with a colon, or stands without a period right
-    /// above a list. A sentence that points back stays with the one before it.
+    /// Ends a paragraph, which is one statement: its sentences need each other. The last one introduces what follows if it ends
+    /// with a colon, or stands without a period right above a list.
     fn end_paragraph(&mut self, is_before_list: bool) {
         if self.paragraph.is_empty() {
             return;
         }
         self.end_list();
         let paragraph = plain(&std::mem::take(&mut self.paragraph));
-        let mut parts: Vec<String> = Vec::new();
-        let sentences_left = sentences(&paragraph).into_iter().map(|sentence| without_opener(&sentence));
-        for sentence in sentences_left.filter(|sentence| sentence.ends_with(':') || !is_filler(sentence)) {
-            match parts.last_mut().filter(|last| points_back(&sentence) && !last.ends_with(':')) {
-                Some(last) => {
-                    last.push(' ');
-                    last.push_str(&sentence);
-                }
-                None => parts.push(sentence),
-            }
-        }
+        let kept = sentences(&paragraph).into_iter().map(|sentence| without_opener(&sentence));
+        let mut kept: Vec<String> =
+            kept.filter(|sentence| sentence.ends_with(':') || !is_filler(sentence)).collect();
         let introduces = |text: &mut String| {
             text.ends_with(':') || is_before_list && !text.ends_with(['.', '!', '?', '。'])
         };
-        self.lead = parts.pop_if(introduces);
-        parts.into_iter().for_each(|text| self.push_text(text));
-        // "Fixed the race. The queue now:" introduces with its last sentence only.
-        if let Some(lead) = &mut self.lead {
-            let mut sentences = sentences(lead);
-            let last = sentences.pop().unwrap_or_default();
-            if !sentences.is_empty() {
-                *lead = last;
-                self.push_text(sentences.join(" "));
+        self.lead = kept.pop_if(introduces);
+        let text = kept.join(" ");
+        match self.statements.last_mut() {
+            // "This means …" needs the statement right above it.
+            Some(last) if self.is_adjacent && points_back(&text) && !last.is_row => {
+                append(last, &text);
             }
+            _ => self.push_text(text, is_verdict(&paragraph)),
         }
     }
 
@@ -201,7 +195,7 @@ impl Reader {
         let lead = lead.filter(|lead| !is_filler(lead));
         let is_alone = |item: &String| item.split_whitespace().count() >= 5;
         if lead.is_none() && self.section != Section::Open && items.iter().all(is_alone) {
-            items.into_iter().for_each(|item| self.push_text(item));
+            items.into_iter().for_each(|item| self.push_text(item, false));
             return;
         }
         let lead = lead.map(|lead| lead.trim_end_matches(':').to_owned()).unwrap_or_default();
@@ -227,8 +221,9 @@ impl Reader {
             lead.split_whitespace().count() >= 5 && !is_offer(lead) && !is_filler(lead) && !is_dangling(lead)
         };
         if let Some(lead) = lead.filter(is_whole) {
-            self.push_text(format!("{lead}."));
+            self.push_text(format!("{lead}."), false);
         }
+        self.is_adjacent = false;
     }
 
     fn row(&mut self, line: &str) {
@@ -258,8 +253,8 @@ impl Reader {
         }
     }
 
-    fn push_text(&mut self, text: String) {
-        self.push(Statement { text, ..Statement::default() });
+    fn push_text(&mut self, text: String, is_verdict: bool) {
+        self.push(Statement { text, is_verdict, ..Statement::default() });
     }
 
     fn push(&mut self, statement: Statement) {
@@ -273,7 +268,9 @@ impl Reader {
             Some(section) => section,
         };
         let heading = if statement.is_row { String::new() } else { self.take_heading(&text) };
-        self.statements.push(Statement { text, heading, section, ..statement });
+        let is_verdict = statement.is_verdict || is_verdict(&heading);
+        self.statements.push(Statement { text, heading, section, is_verdict, ..statement });
+        self.is_adjacent = true;
     }
 
     /// The heading for the first statement below it.
@@ -290,9 +287,28 @@ impl Reader {
 }
 
 /// Adds a nested item to its parent.
-fn append(parent: &mut String, item: &str) {
+fn append_item(parent: &mut String, item: &str) {
     parent.push_str(if parent.ends_with(':') { " " } else { ", " });
     parent.push_str(plain(item).trim_end_matches(['.', ';']));
+}
+
+/// Adds sentences to a statement.
+fn append(statement: &mut Statement, text: &str) {
+    if !statement.text.ends_with(['.', '!', '?', '。']) {
+        statement.text.push('.');
+    }
+    statement.text.push(' ');
+    statement.text.push_str(text);
+}
+
+/// True for the conclusion of an answer.
+fn is_verdict(text: &str) -> bool {
+    static VERDICT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        pattern(
+            r"(?i)^\W*(tl;?dr|bottom line|conclusion|verdict|in short|overall|(my )?(recommendation|take|assessment)|so,? (yes|no|the|it)|(but )?i('d| would)? recommend|short answer|fazit|kurz gesagt|en bref|结论|結論)\b",
+        )
+    });
+    VERDICT.as_ref().is_some_and(|verdict| verdict.is_match(text))
 }
 
 /// True for half a sentence.
@@ -476,17 +492,16 @@ mod tests {
         assert_eq!(
             texts(message),
             [
-                "Added a lock.",
-                "See docs.",
+                "Added a lock. See docs.",
                 "Two writers, one file e.g. `a.rs`.",
                 "Name: one; State: red",
                 "test on mac"
             ]
         );
         let statements = statements(message);
-        assert_eq!(statements[2].shown(), "Root cause: Two writers, one file e.g. `a.rs`.");
-        assert_eq!(statements[2].section, Section::Reason);
-        assert_eq!((statements[3].is_row, statements[4].section), (true, Section::Open));
+        assert_eq!(statements[1].shown(), "Root cause: Two writers, one file e.g. `a.rs`.");
+        assert_eq!(statements[1].section, Section::Reason);
+        assert_eq!((statements[2].is_row, statements[3].section), (true, Section::Open));
     }
 
     #[test]

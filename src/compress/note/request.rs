@@ -59,12 +59,16 @@ pub fn plan(text: &str) -> Option<Plan> {
     let heading_line = text.lines().map(str::trim).find(|line| line.starts_with('#')).filter(|_| is_plan)?;
     static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
-            r"(?i)^((implementation |migration |refactoring )?plan|bug ?fix|fix|feature|task|proposal|rfc|spec)( plan)?\s*[:—–-]\s*",
+            r"(?i)^((implementation |migration |refactoring )?plan|feature|task|proposal|rfc|spec)( plan)?\s*[:—–-]\s*",
         )
     });
     let mut heading = plain(heading_line.trim_start_matches('#'));
     while let Some(prefix) = PREFIX.as_ref().and_then(|prefix| prefix.find(&heading)) {
         heading = heading[prefix.end()..].to_owned();
+    }
+    let fix = ["bug fix:", "bugfix:"].iter().find(|start| heading.to_lowercase().starts_with(*start));
+    if let Some(fix) = fix {
+        heading = format!("Fix:{}", &heading[fix.len()..]);
     }
     (!heading.is_empty()).then(|| Plan { heading: title_line(&heading), context: context(text) })
 }
@@ -150,9 +154,12 @@ pub(super) fn stated(request: &str) -> Option<String> {
     lines(request).into_iter().find(|(kind, _)| *kind != Asked::Report).map(|(_, line)| line)
 }
 
+/// Number of earlier prompts that a conversation may still be about.
+const RECENT: usize = 5;
+
 /// The subject of a conversation: the latest of its requests, given newest first, that a newcomer understands.
-pub fn topic<'a>(mut requests: impl Iterator<Item = &'a String>) -> Option<String> {
-    requests.find_map(|prompt| stated(prompt).filter(|_| !is_trivial(prompt)))
+pub fn topic<'a>(requests: impl Iterator<Item = &'a String>) -> Option<String> {
+    requests.take(RECENT).find_map(|prompt| stated(prompt).filter(|_| !is_trivial(prompt)))
 }
 
 /// True for a question that asks for an answer, not for work.
@@ -163,7 +170,7 @@ fn is_question(sentence: &str) -> bool {
     const OPENINGS: &str = "is|are|does|do|did|can|could|how|why|what|what's|when|where|which|who|should|would|has|have|was|were|will|isn't|doesn't";
     let asks_for_work = REQUEST.as_ref().is_some_and(|request| request.is_match(sentence));
     let first = sentence.split_whitespace().next().unwrap_or_default().to_lowercase();
-    let opens = each(OPENINGS).any(|word| word == first);
+    let opens = each(OPENINGS).any(|word| word == first) && !matches!(first.as_str(), "when" | "where");
     (sentence.ends_with('?') || opens) && sentence.len() <= 240 && !asks_for_work
 }
 
@@ -326,7 +333,7 @@ mod tests {
         assert_eq!(
             plan(text),
             Some(Plan {
-                heading: "Keep the lock".into(),
+                heading: "Fix: Keep the lock".into(),
                 context: "Two workers write one file. The second wins.".into()
             })
         );

@@ -39,15 +39,18 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
         earlier.filter(|_| has_acted).and_then(request::stated)
     };
     let reported = || of_kind(Asked::Report).map(|line| format!("Reported: {line}"));
+    // An answer in a discussion means little without its subject.
+    let discussed = || under_topic(turn, lead.as_deref()).filter(|_| !has_acted);
     subject
         .or(requested)
+        .or_else(discussed)
         .or(clear_lead)
         .or_else(inherited)
         .or_else(reported)
         .or_else(|| of_kind(Asked::Question).filter(|_| has_acted))
         .or_else(|| under_topic(turn, lead.as_deref()))
         .or_else(|| from_files(turn))
-        .or(lead)
+        .or(lead.clone())
         .or_else(|| Some(title_line(turn.request()?)).filter(|line| !line.is_empty()))
 }
 
@@ -59,9 +62,14 @@ fn lead(material: &Material, has_acted: bool) -> Option<String> {
             let first = sentences(text).into_iter().next().filter(|first| !first.ends_with('?'))?;
             Some(title_line(&without_person(without_label(&first)))).filter(|line| !line.is_empty())
         };
-        let items = || statement.items.iter().filter_map(|item| line(item));
-        let whole = line(if statement.lead.is_empty() { &statement.text } else { &statement.lead });
-        whole.clone().filter(|line| is_clear(line)).or_else(|| items().find(|line| is_clear(line))).or(whole)
+        if statement.lead.is_empty() {
+            return line(&statement.text);
+        }
+        // The first item of a list is a detail, unless the list is all there is.
+        let lead = line(&statement.lead).filter(|line| is_clear(line) && has_verb(line));
+        lead.or_else(|| {
+            statement.items.iter().filter_map(|item| line(item)).find(|line| has_acted && is_change(line))
+        })
     };
     let lines: Vec<String> = material
         .body()
@@ -129,6 +137,12 @@ fn is_change(text: &str) -> bool {
     let is_past = first.len() > 4 && first.ends_with("ed") && first.starts_with(char::is_uppercase)
         || each(IRREGULAR).any(|verb| verb == first);
     is_past || text.split_whitespace().take(6).any(|word| word == "now")
+}
+
+/// True for a statement, as opposed to the name of a section.
+fn has_verb(line: &str) -> bool {
+    const VERBS: &str = "is|are|was|were|has|have|had|does|do|did|can|can't|cannot|could|will|would|should|must|may|doesn't|isn't|aren't|wasn't|don't|needs|uses|keeps|gets|makes|runs|returns";
+    is_change(line) || line.split_whitespace().any(|word| each(VERBS).any(|verb| verb == word.to_lowercase()))
 }
 
 /// "I've now added X" → "Added X".
@@ -221,10 +235,13 @@ pub(super) fn is_clear(line: &str) -> bool {
             || matches!(*word, "this" | "these")
     });
     let first = words.first().copied().unwrap_or_default();
-    let continues = among(CONTINUING, first) || among(CONDITIONS, first) && !line.contains(", ");
+    let continues =
+        among(CONTINUING, first) || among(CONDITIONS, first) && !line.contains(", ") && !line.ends_with('?');
     let symbols = line.chars().filter(|char| "=→%│|<>{}+✓✗❌✅~".contains(*char)).count();
+    let is_vague = words.get(1).is_some_and(|second| matches!(*second, "that" | "it" | "this" | "them"));
     (strong >= 4 || strong >= 3 && words.len() >= 4 || strong >= 2 && names >= 1 && words.len() >= 3)
         && !points_outside
+        && !is_vague
         && !continues
         && !words.iter().any(|word| among(SPEAKING, word))
         && !is_dangling(line)

@@ -155,7 +155,7 @@ fn phrase() -> impl Strategy<Value = String> {
     "[a-zA-Z][a-zA-Z0-9 \"'<>&{}\\[\\],:\\\\/äß漢😀.-]{0,30}[a-z0-9]"
         .prop_map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
         .prop_filter("these mean nothing", |text| {
-            !matches!(text.to_lowercase().as_str(), "null" | "none" | "undefined")
+            !matches!(text.to_lowercase().as_str(), "null" | "none" | "undefined" | "n/a")
         })
 }
 
