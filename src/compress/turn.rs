@@ -15,8 +15,6 @@ pub struct Turn {
     pub prompt: Option<String>,
     /// The latest earlier request with substance, which "yes" and "continue" mean.
     pub earlier_request: Option<String>,
-    /// The latest earlier request that a newcomer understands, as a title: the subject of the conversation.
-    pub topic: Option<String>,
     /// Closing messages, oldest first. A turn has several if background work made the client stop more than once.
     pub closings: Vec<String>,
     /// Prompts that the client itself submitted when background tasks ended.

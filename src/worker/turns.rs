@@ -307,7 +307,6 @@ impl<'a> Job<'a> {
             project_path: Some(place.project_path.clone()).filter(|path| !path.is_empty()),
             branch: place.branch.clone(),
             prompt: own,
-            topic: note::topic(earlier.iter().copied()),
             earlier_request: earlier.into_iter().find(|prompt| !note::is_trivial(prompt)).cloned(),
             closings,
             notifications: prompts()

@@ -14,7 +14,7 @@ const FILLER_CHARS: usize = 170;
 const FILLER: [&str; 6] = [
     // Praise and exclamations.
     r"(perfect|great|excellent|awesome|done|fixed|good|nice|wonderful|ok(ay)?|got\ it|understood|sure|yes|no|right|exactly|correct|absolutely|all\ (set|good|done|clean|green)
-      |you('re|\ are)\ (absolutely\ |completely\ )?(right|correct|welcome)\b[^.,;]{0,40}|you\ raise\b.*|glad\b.*|(i\ think\ )?i\ (have\ )?found\ it|this\ is\ (a\ |an\ )?(great|good|nice|excellent)\b.*|(good|great|nice|excellent)\ (catch|point|question|idea|call)(\ on\b.*)?|that'?s\ [^.,;:]{0,30}|interesting\ \w+)
+      |you('re|\ are)\ (absolutely\ |completely\ )?(right|correct|welcome)\b[^.,;]{0,40}|you\ raise\b.*|glad\b.*|(i\ think\ )?i\ (have\ )?found\ it|this\ is\ (a\ |an\ )?(great|good|nice|excellent|clever|interesting)\b.*|false\ alarm\b.*|to\ answer\ your\ question\b.*|(good|great|nice|excellent)\ (catch|point|question|idea|call)(\ on\b.*)?|that'?s\ [^.,;:]{0,30}|interesting\ \w+)
       ([\s,.!-]+(all\ )?(done|now|fixed|set|good|point|catch))*",
     // Claims of success: only certain results may make them.
     r"(now\ )?(all|both|the|every|everything|[0-9][0-9,]*|no|zero|lint(er|ing)?|type-?checks?|rust|go|typescript|tests?|build|code|it|formatting|pre-commit|hooks|checks?|commit|unit|integration|full)\b[^.:]*?
@@ -83,8 +83,7 @@ pub(super) fn without_opener(text: &str) -> String {
 pub(super) fn is_offer(lead: &str) -> bool {
     static OFFER: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
-            r"(?ix)^(if|when|should|would|do|want|let\ me|you\ (could|can|might|may|have)|we\ (could|might)|i\ (could|can|would|might)|options?\b|choose|pick|alternatively)\b
-            |\b(could|might|may|would|either|perhaps|possibly)\b",
+            r"(?ix)^(if\ you|when\ you|should\ (i|we)|would\ you|do\ you|want|let\ me|you\ (could|can|might|may|have)|we\ (could|might)|i\ (could|can|would|might)|options?\b|choose|pick|alternatively)\b",
         )
     });
     OFFER.as_ref().is_some_and(|offer| offer.is_match(lead))

@@ -11,8 +11,8 @@ mod request;
 mod title;
 
 pub use facts::decisions;
+pub use request::is_trivial;
 use request::{Asked, Plan, plan};
-pub use request::{is_trivial, topic};
 
 use crate::compress::turn::Turn;
 use crate::model::{ObservationDraft, ObservationType, SummaryDraft};

@@ -171,6 +171,9 @@ impl Reader {
             text.ends_with(':') || is_before_list && !text.ends_with(['.', '!', '?', '。'])
         };
         self.lead = kept.pop_if(introduces);
+        // "This causes:" after code points at something that is not there.
+        let is_lost = |lead: &mut String| kept.is_empty() && !self.is_adjacent && points_back(lead);
+        self.lead.take_if(is_lost);
         let text = kept.join(" ");
         match self.statements.last_mut() {
             // "This means …" needs the statement right above it.

@@ -154,12 +154,11 @@ pub(super) fn stated(request: &str) -> Option<String> {
     lines(request).into_iter().find(|(kind, _)| *kind != Asked::Report).map(|(_, line)| line)
 }
 
-/// Number of earlier prompts that a conversation may still be about.
-const RECENT: usize = 5;
-
-/// The subject of a conversation: the latest of its requests, given newest first, that a newcomer understands.
-pub fn topic<'a>(requests: impl Iterator<Item = &'a String>) -> Option<String> {
-    requests.take(RECENT).find_map(|prompt| stated(prompt).filter(|_| !is_trivial(prompt)))
+/// The first words of a request as a title, clear or not; `None` if they say nothing.
+pub(super) fn first_line(request: &str) -> Option<String> {
+    let first = sentences_of(request).into_iter().next().map(|sentence| without_politeness(&sentence))?;
+    let line = title_line(&first);
+    (line.split_whitespace().count() >= 4 && !is_trivial(&line)).then_some(line)
 }
 
 /// True for a question that asks for an answer, not for work.

@@ -10,11 +10,11 @@ use super::prose::{Statement, is_dangling, sentences, without_number};
 use super::request::{self, Asked, is_trivial};
 use crate::compress::turn::Turn;
 use crate::text::{capitalised, each, head, listed, one_line, pattern, shorten};
+use crate::tools::error_line;
+use crate::tools::path::file_name;
 
 /// Maximum length of a title, in columns.
 const TITLE_COLUMNS: usize = 118;
-/// Maximum length of the subject in front of a line that is not clear on its own, in columns.
-const TOPIC_COLUMNS: usize = 60;
 
 /// The title; `None` if the turn has no words and changed nothing.
 pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
@@ -38,43 +38,58 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
         let earlier = turn.earlier_request.as_deref().filter(|_| turn.request().is_none_or(is_trivial));
         earlier.filter(|_| has_acted).and_then(request::stated)
     };
-    let reported = || of_kind(Asked::Report).map(|line| format!("Reported: {line}"));
-    // An answer in a discussion means little without its subject.
-    let discussed = || under_topic(turn, lead.as_deref()).filter(|_| !has_acted);
+    let reported = || {
+        let error = || turn.request().filter(|_| has_acted).and_then(reported_error);
+        of_kind(Asked::Report).or_else(error).map(|line| title_line(&format!("Reported: {line}")))
+    };
     subject
         .or(requested)
-        .or_else(discussed)
-        .or(clear_lead)
+        .or_else(|| clear_lead.map(|line| placed(turn, line)))
         .or_else(inherited)
         .or_else(reported)
-        .or_else(|| of_kind(Asked::Question).filter(|_| has_acted))
-        .or_else(|| under_topic(turn, lead.as_deref()))
+        .or_else(|| listed_change(material).filter(|_| has_acted))
+        .or_else(|| turn.request().and_then(request::first_line))
         .or_else(|| from_files(turn))
-        .or(lead.clone())
+        .or(lead)
         .or_else(|| Some(title_line(turn.request()?)).filter(|line| !line.is_empty()))
+}
+
+/// The error that a prompt quotes.
+fn reported_error(request: &str) -> Option<String> {
+    let is_error = |line: &String| {
+        let lower = line.to_lowercase();
+        each("error|fail|fatal|panic|exception").any(|word| lower.contains(word))
+            && !line.starts_with(['+', '-', '/'])
+    };
+    error_line(request).filter(is_error)
+}
+
+/// Adds the changed file to a line that names nothing, or that reads like a change of code where only a document was changed.
+fn placed(turn: &Turn, line: String) -> String {
+    let files = turn.changed_files();
+    let Some(file) = files.first().map(|file| file_name(file)) else { return line };
+    let is_document = |file: &String| file.ends_with(".md") || file.ends_with(".mdx");
+    let is_known = line.split_whitespace().any(is_name) && !files.iter().all(is_document);
+    let place = format!(" ({file})");
+    let fits = line.chars().count() + place.chars().count() <= TITLE_COLUMNS;
+    if is_known || line.contains(file) || !fits { line } else { line + &place }
 }
 
 /// The line that the answer begins with. In a turn that changed something a change goes before its cause, which would read as
 /// an open problem.
 fn lead(material: &Material, has_acted: bool) -> Option<String> {
-    let line = |statement: &&Statement| -> Option<String> {
-        let line = |text: &str| {
-            let first = sentences(text).into_iter().next().filter(|first| !first.ends_with('?'))?;
-            Some(title_line(&without_person(without_label(&first)))).filter(|line| !line.is_empty())
-        };
-        if statement.lead.is_empty() {
-            return line(&statement.text);
+    let line = |statement: &Statement| {
+        match statement.lead.as_str() {
+            "" if !statement.items.is_empty() => None,
+            "" => title_of(&statement.text),
+            // A list without a statement in front is a detail.
+            lead => title_of(lead).filter(|line| has_verb(line)),
         }
-        // The first item of a list is a detail, unless the list is all there is.
-        let lead = line(&statement.lead).filter(|line| is_clear(line) && has_verb(line));
-        lead.or_else(|| {
-            statement.items.iter().filter_map(|item| line(item)).find(|line| has_acted && is_change(line))
-        })
     };
     let lines: Vec<String> = material
         .body()
         .filter(|statement| statement.text.split_whitespace().count() >= 4)
-        .filter_map(|statement| line(&statement))
+        .filter_map(line)
         .take(3)
         .collect();
     let clear = || lines.iter().filter(|line| is_clear(line));
@@ -82,14 +97,16 @@ fn lead(material: &Material, has_acted: bool) -> Option<String> {
     change.or_else(|| clear().next()).or(lines.first()).cloned()
 }
 
-/// The subject of the conversation and a line that needs it.
-fn under_topic(turn: &Turn, line: Option<&str>) -> Option<String> {
-    let topic = turn.topic.as_deref()?.trim_end_matches('?');
-    let topic = shorten(topic, TOPIC_COLUMNS);
-    Some(match line {
-        Some(line) => format!("{topic}: {}", shorten(line, TITLE_COLUMNS - TOPIC_COLUMNS)),
-        None => topic,
-    })
+/// The first clear change among listed ones, for an answer that has nothing else.
+fn listed_change(material: &Material) -> Option<String> {
+    let mut items = material.body().flat_map(|statement| &statement.items).filter_map(|item| title_of(item));
+    items.find(|line| is_change(line) && is_clear(line))
+}
+
+/// The first sentence of a text as a title; `None` for a question.
+fn title_of(text: &str) -> Option<String> {
+    let first = sentences(text).into_iter().next().filter(|first| !first.ends_with('?'))?;
+    Some(title_line(&without_person(without_label(&first)))).filter(|line| !line.is_empty())
 }
 
 /// Names of changed files and functions: the last resort for a turn without words.
