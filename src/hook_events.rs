@@ -107,7 +107,7 @@ pub fn is_ours(command: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hook::Verb;
+    use crate::capture::Verb;
 
     #[test]
     fn every_event_uses_a_known_verb() {

@@ -12,10 +12,11 @@
 //!
 //! - [`cli`]: the command line
 //! - [`mcp`]: the memory as tools for Claude Code and other agents
-//! - [`client`]: HTTP client for the worker's socket
+//! - [`client`]: the memory for programs outside the worker: its socket, or the database
 //! - [`worker`]: the service: sockets, queue processor, HTTP API
 //! - [`backfill`]: histories that agents keep, replayed through live capture
 //! - [`hook`]: the work of `claude-mem-hook`: read, strip, insert or spool, nudge, print
+//! - [`capture`]: from a payload to the event that is stored
 //! - [`repository`]: the state of a git repository
 //! - [`context`]: the context that a new session gets from earlier ones
 //! - [`manual_memories`]: saving and deleting memories by hand
@@ -27,15 +28,17 @@
 //! - [`symbols`]: functions and types of a file, and their changes by an edit
 //! - [`store`]: the database, and all SQL
 //! - [`spool`]: events that the database could not store yet
+//! - [`nudge`]: wakes the worker
 //! - [`project`]: the project of a directory
 //! - [`privacy`]: private parts that are not stored, and secrets that are not sent
-//! - [`config`], [`paths`]: settings and paths
 //! - [`files`]: atomic writes, free space and its reserve, network file systems
+//! - [`config`], [`paths`]: settings and paths
 //! - [`tokens`]: token counts of texts
-//! - [`text`]: one-line texts, limited in length, without control sequences
+//! - [`text`]: ages in words, bounded lines, text without control sequences
 //! - [`hook_events`]: the Claude Code events that call our hook
 //! - [`protocol`]: the JSON that Claude Code sends and accepts
 //! - [`api`]: requests, responses and errors of the HTTP API
+//! - [`clock`]: the current time, and the user's calendar day
 //! - [`model`]: the domain types
 //!
 //! The hook links nothing asynchronous: it is built without the `service` feature.
@@ -43,10 +46,12 @@
 pub mod api;
 #[cfg(feature = "service")]
 pub mod backfill;
+pub mod capture;
 #[cfg(feature = "service")]
 pub mod cli;
 #[cfg(feature = "service")]
 pub mod client;
+pub mod clock;
 #[cfg(feature = "service")]
 pub mod compress;
 pub mod config;
@@ -64,6 +69,7 @@ pub mod manual_memories;
 #[cfg(feature = "service")]
 pub mod mcp;
 pub mod model;
+pub mod nudge;
 pub mod paths;
 pub mod privacy;
 pub mod project;
@@ -76,7 +82,6 @@ pub mod spool;
 pub mod store;
 #[cfg(feature = "service")]
 pub mod symbols;
-#[cfg(feature = "service")]
 pub mod text;
 pub mod tokens;
 #[cfg(feature = "service")]

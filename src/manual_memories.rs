@@ -10,7 +10,6 @@ use rusqlite::Connection;
 use crate::api::{Changed, EditRequest, Saved, Statement};
 use crate::compress::redacted;
 use crate::config::Capture;
-use crate::context::line::one_line;
 use crate::learn;
 use crate::model::{Category, LearningDraft, Millis, ObservationDraft, ObservationType, SessionId};
 use crate::privacy::redact::Redactor;
@@ -22,6 +21,7 @@ use crate::store::index::search::Kind;
 use crate::store::memory::manual::{Forgettable, Stated};
 use crate::store::memory::{learnings, manual as store, new_uid};
 use crate::store::{StoreError, projects};
+use crate::text::line::one_line;
 
 /// Maximum length of a memory; a longer text is a document.
 const MAX_CHARS: usize = 20_000;

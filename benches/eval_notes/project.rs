@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use claude_mem::capture::{self, Verb};
 use claude_mem::config::{Config, Environment};
-use claude_mem::hook::{self, Verb};
 use claude_mem::model::Event;
 use regex::{Captures, Regex};
 
@@ -75,7 +75,7 @@ impl Project {
 
     /// Runs the hook's own code on a payload. Sessions of worktrees and sub-directories belong to the project, too.
     pub fn capture(&mut self, verb: Verb, payload: Vec<u8>, at: i64) {
-        let event = hook::accept(verb, payload, at, &self.config, &Environment::default());
+        let event = capture::event_from(verb, payload, at, &self.config, &Environment::default());
         self.events.extend(event.map(|mut event| {
             if let Some(session) = &mut event.session {
                 session.project.clone_from(&self.name);

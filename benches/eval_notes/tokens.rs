@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use claude_mem::model::{Event, EventBody, EventKey, SessionId};
-use claude_mem::{hook, tokens};
+use claude_mem::{nudge, tokens};
 use serde_json::{Value, json};
 
 use crate::endpoint::{Asked, Endpoint, Reply};
@@ -29,7 +29,7 @@ pub fn run(projects: &[Project], options: &Options) -> Result<()> {
     for (number, turn) in turns.iter().enumerate() {
         scratch.record(&as_session(turn, &format!("turn-{number}")))?;
         match &worker {
-            Some(_) => hook::nudge(&scratch.home()),
+            Some(_) => drop(nudge::send(&scratch.home())),
             None => worker = Some(scratch.start_worker(&variables)?),
         }
         worker.as_mut().map(|worker| scratch.drain(worker)).transpose()?;

@@ -7,8 +7,8 @@ use anyhow::Result;
 use claude_mem::config::Config;
 use claude_mem::context::in_session::{self, InSessionQuery, Snippet, Trigger};
 use claude_mem::context::{self, Hint, RelevanceQuery, RepoState, relevance};
-use claude_mem::hook;
 use claude_mem::model::{Event, EventBody, SessionId, SessionStamp};
+use claude_mem::nudge;
 use claude_mem::store;
 use claude_mem::store::context::Shown;
 use claude_mem::store::log::{LogEntry, log};
@@ -134,7 +134,7 @@ impl Player<'_> {
         let mut events = self.waiting.remove(session.id.as_str()).unwrap_or_default();
         events.push(event.clone());
         self.scratch.record(&events)?;
-        hook::nudge(&self.scratch.home());
+        let _ = nudge::send(&self.scratch.home());
         self.scratch.drain(&mut self.worker)?;
         for (table, column) in [
             ("observations", "created_at"),

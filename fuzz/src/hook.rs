@@ -3,8 +3,8 @@
 
 use std::cell::RefCell;
 
+use claude_mem::capture::{self, Verb};
 use claude_mem::config::{Config, Environment};
-use claude_mem::hook::{self, Verb};
 use claude_mem::model::{Event, EventBody, Payload};
 use claude_mem::paths::Home;
 use claude_mem::store::{self, Recorded};
@@ -24,7 +24,9 @@ pub fn check(bytes: &[u8]) {
     let mut config = Config::default();
     config.hook.max_payload_bytes = LIMIT;
     let environment = Environment::default();
-    let Some(event) = hook::accept(verb, payload.to_vec(), 1_000, &config, &environment) else { return };
+    let Some(event) = capture::event_from(verb, payload.to_vec(), 1_000, &config, &environment) else {
+        return;
+    };
     match &event.body {
         EventBody::Tool(tool) => check_payload(&tool.payload),
         EventBody::Summarize(payload) | EventBody::Rejected { payload, .. } => check_payload(payload),

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use claude_mem::config::Environment;
 use claude_mem::paths::Home;
-use claude_mem::worker::activation::{Given, Sockets};
-use claude_mem::worker::lock::Lock;
+use claude_mem::worker::system::activation::{Given, Sockets};
+use claude_mem::worker::system::lock::Lock;
 
 /// A worker that serves while the fuzzer runs; its directory and its socket.
 static WORKER: LazyLock<(PathBuf, PathBuf)> = LazyLock::new(|| {

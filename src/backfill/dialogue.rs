@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::json::{push_member, quoted};
 use super::{Happening, LeftOut, Sink, Stop};
-use crate::hook::Verb;
+use crate::capture::Verb;
 use crate::model::Millis;
 
 /// A session without a new record for this long is over. Transcripts have no record of the end.

@@ -20,8 +20,8 @@ mod tool_names;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::capture::Verb;
 use crate::config::Environment;
-use crate::hook::Verb;
 use crate::model::Millis;
 use crate::store::StoreError;
 

@@ -8,8 +8,8 @@ use rusqlite::Connection;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Agent, Happening, LeftOut, Sink, Stop, Transcript};
+use crate::capture::{self, Verb};
 use crate::config::{Config, Environment};
-use crate::hook::{self, Verb};
 use crate::model::{Event, EventBody, EventKey, Millis};
 use crate::paths::Home;
 use crate::privacy::redact::Redactor;
@@ -130,7 +130,7 @@ impl<'a> Replay<'a> {
         watch: &'a mut Watch<'a>,
     ) -> Result<Self, StoreError> {
         let mut config = config.clone();
-        hook::limit_payload_on_low_disk(home, &mut config);
+        capture::limit_payload_on_low_disk(home, &mut config);
         let database = match is_dry {
             true => store::open_to_read(home, PATIENCE_MS).ok(),
             false => Some(store::open_for_hook(home, PATIENCE_MS)?),
@@ -254,7 +254,7 @@ impl<'a> Replay<'a> {
             std::thread::sleep((took * USED_PAUSE).min(Duration::from_millis(200)));
         }
         while queue::open_work(database)?.raw > MOST_WAITING {
-            if !hook::is_nudged(self.home) {
+            if !crate::nudge::send(self.home) {
                 if limits::is_over(self.home, self.config.retention.max_mb) {
                     return Err(StoreError::Full.into());
                 }
@@ -327,8 +327,13 @@ impl Reading<'_, '_> {
         }
         let payload = format!("{{{payload},{}}}", happening.members);
         let config = &self.replay.config;
-        let mut event =
-            hook::accept(happening.verb, payload.into_bytes(), happening.at, config, &self.environment)?;
+        let mut event = capture::event_from(
+            happening.verb,
+            payload.into_bytes(),
+            happening.at,
+            config,
+            &self.environment,
+        )?;
         if let Some(key) = &happening.key {
             event.key = EventKey::Exact(format!("{}:{key}", self.file.session));
         }
@@ -399,7 +404,7 @@ impl Reading<'_, '_> {
         self.replay.report.new_rows += stored.new;
         self.replay.report.known += stored.known;
         if self.replay.nudged.is_none_or(|nudged| nudged.elapsed() > NUDGE_EVERY) || is_done {
-            hook::nudge(self.replay.home);
+            crate::nudge::send(self.replay.home);
             self.replay.nudged = Some(Instant::now());
         }
         if !(self.replay.watch)(self.replay.far) {

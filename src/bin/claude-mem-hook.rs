@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use claude_mem::capture::Verb;
 use claude_mem::config::Environment;
-use claude_mem::hook::{self, Verb};
+use claude_mem::hook;
 
 #[cfg(target_env = "musl")]
 #[global_allocator]

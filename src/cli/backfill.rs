@@ -13,14 +13,13 @@ use crate::backfill::Agent;
 use crate::backfill::find::{self, Found};
 use crate::backfill::follow::Follower;
 use crate::backfill::replay::{Far, Options, Replay, Report};
+use crate::clock;
 use crate::config::{Config, Environment};
-use crate::hook;
 use crate::llm::Usage as Tokens;
 use crate::llm::budget::{cost, price_of};
 use crate::model::Millis;
 use crate::paths::Home;
 use crate::store::{self, queue};
-use crate::worker::clock;
 
 /// Read the histories that agents keep on this machine, and remember what happened
 ///
@@ -155,7 +154,7 @@ fn wait_for_notes(home: &Home) -> anyhow::Result<bool> {
     let total = u64::try_from(least).unwrap_or_default();
     let progress = Progress::new("making notes");
     while least > 0 {
-        if !hook::is_nudged(home) || moved.elapsed() > Duration::from_secs(20) {
+        if !crate::nudge::send(home) || moved.elapsed() > Duration::from_secs(20) {
             return Ok(false);
         }
         std::thread::sleep(Duration::from_millis(50));

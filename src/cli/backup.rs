@@ -8,11 +8,11 @@ use serde_json::json;
 use super::lines;
 use super::progress::Progress;
 use super::status::{held_by_copy, size};
-use crate::context::age;
+use crate::clock;
 use crate::paths::Home;
 use crate::store::files::backup::{self, Copy, Reason};
 use crate::store::{self, StoreError};
-use crate::worker::clock;
+use crate::text::age;
 
 /// Back up the database while it is in use, and verify the copy
 ///

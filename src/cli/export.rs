@@ -12,12 +12,12 @@ use rusqlite::types::Value as Sql;
 use serde_json::{Map, Value, json};
 
 use super::progress::Progress;
+use crate::clock;
 use crate::paths::{Home, with_suffix};
 use crate::privacy::redact::Redactor;
 use crate::store::files::row_copy::{self, Row};
 use crate::store::tables::TABLES;
 use crate::store::{self, SCHEMA_VERSION, StoreError};
-use crate::worker::clock;
 
 /// Export all memories as JSON lines
 ///

@@ -17,12 +17,11 @@ use crate::compress::digest::digest;
 use crate::config::{Config, Environment};
 use crate::model::SessionStamp;
 use crate::paths::Home;
-use crate::spool;
 use crate::store::files::backup::{self, Reason};
 use crate::store::index::search::Kind;
 use crate::store::maintenance::forget::{self, Selection};
 use crate::store::{self, StoreError, projects};
-use crate::worker::clock;
+use crate::{clock, spool};
 
 /// Delete memories permanently
 ///
@@ -104,7 +103,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let is_wiped = forget::wipe(&database, Duration::from_millis(BUSY_TIMEOUT_MS.into()))?;
     let copies = copies_left(home, arguments.backups)?;
     drop(progress);
-    crate::hook::nudge(home);
+    crate::nudge::send(home);
     report(arguments, &doomed.counts(), is_wiped, copies);
     Ok(ExitCode::SUCCESS)
 }

@@ -13,12 +13,12 @@ use serde_json::{Map, Value, json};
 
 use super::export::{FORMAT, from_json};
 use super::progress::Progress;
+use crate::clock;
 use crate::paths::{Home, create_private_dir};
 use crate::store::files::legacy_import::{self, LegacyDatabase};
 use crate::store::files::row_copy::{self, Importer, Row, Taken};
 use crate::store::tables::{TABLES, Table, by_name};
 use crate::store::{self, SCHEMA_VERSION};
-use crate::worker::clock;
 
 /// Import an export, a backup, or another claude-mem's database
 ///
@@ -60,7 +60,7 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
         intake.lines(BufReader::new(reader)).with_context(|| file.display().to_string())?;
     }
     let outcome = intake.finish()?;
-    crate::hook::nudge(home);
+    crate::nudge::send(home);
     if arguments.json {
         outln!("{:#}", json!({"new": outcome.new, "known": outcome.known, "refused": outcome.refused}));
     } else {

@@ -10,13 +10,12 @@ use super::arguments::{project_named, project_of};
 use super::lines;
 use super::style::{Style, harmless};
 use crate::config::{Config, Environment};
-use crate::context::age;
-use crate::learn;
 use crate::model::{Category, LearningDraft, Millis};
 use crate::paths::Home;
 use crate::store::memory::learnings::{self, Learning, Standing};
 use crate::store::{self, StoreError, projects};
-use crate::worker::clock;
+use crate::text::age;
+use crate::{clock, learn};
 
 /// Add, list or forget learnings: facts that every later session gets
 ///

@@ -86,7 +86,7 @@ fn install(
     if before.is_some_and(|before| before != installed) {
         forget_vectors(home)?;
     }
-    crate::hook::nudge(home);
+    crate::nudge::send(home);
     outln!(
         "The model {} is installed; the service embeds existing memories in the background.",
         installed.word

@@ -7,14 +7,14 @@ use rusqlite::Connection;
 
 use super::lines::{self, counted};
 use super::style::harmless;
+use crate::clock;
 use crate::config::{Config, Environment, Provider};
-use crate::context::age;
 use crate::llm::budget::{Verdict, decide};
 use crate::llm::{Choice, Usage, choose, guard};
 use crate::paths::Home;
 use crate::store::queue::admin::{self, ListedRow};
 use crate::store::{self, StoreError, log};
-use crate::worker::clock;
+use crate::text::age;
 
 /// Inspect the queue, retry failed events, delete finished ones
 #[derive(Debug, clap::Args)]
@@ -62,7 +62,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         Action::Errors(listing) => list(home, busy_ms, &["error"], listing)?,
         Action::Retry { id } => {
             let count = admin::retry(&mut store::open_to_change(home, busy_ms)?, *id, clock::now())?;
-            crate::hook::nudge(home);
+            crate::nudge::send(home);
             if let Some(id) = id.filter(|_| count == 0) {
                 bail!(
                     "row {id} does not exist, or has not failed or been stopped (see `claude-mem queue errors`)"
@@ -74,7 +74,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
             let mut database = store::open_to_change(home, busy_ms)?;
             check_model(home, environment, &config, &database)?;
             let count = admin::redo(&mut database, clock::now())?;
-            crate::hook::nudge(home);
+            crate::nudge::send(home);
             outln!("Requeued {}.", events(count));
         }
         Action::Purge => {

@@ -9,13 +9,13 @@ use serde_json::json;
 use super::progress::{Progress, is_agreed};
 use super::status::held_by_copy;
 use super::{backup as listing, lines, service};
+use crate::clock;
 use crate::config::Environment;
-use crate::context::age;
 use crate::paths::Home;
 use crate::store::files::backup::{self, Checked};
 use crate::store::files::restore::{self, Kept};
-use crate::worker::clock;
-use crate::worker::lock::Lock;
+use crate::text::age;
+use crate::worker::system::lock::Lock;
 
 /// Replace the database with a backup
 ///

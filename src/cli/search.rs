@@ -6,11 +6,11 @@ use super::arguments::project_filter;
 use super::style::{Style, harmless};
 use super::{Usage, client, lines};
 use crate::api::{Hit, SearchQuery, SearchResponse};
+use crate::clock;
 use crate::config::Environment;
 use crate::paths::Home;
 use crate::search::Request;
 use crate::search::parameters::PAGE;
-use crate::worker::clock;
 
 /// Search memories
 #[derive(Debug, clap::Args)]

@@ -13,8 +13,8 @@ use crate::api::Health;
 use crate::config::Environment;
 use crate::llm::guard;
 use crate::paths::Home;
-use crate::worker::activation;
-use crate::worker::lock::Lock;
+use crate::worker::system::activation;
+use crate::worker::system::lock::Lock;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 

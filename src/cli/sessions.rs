@@ -6,12 +6,12 @@ use super::arguments::project_filter;
 use super::lines::{self, counted};
 use super::style::harmless;
 use crate::api::SessionRow;
+use crate::clock;
 use crate::config::Environment;
-use crate::context::age;
 use crate::paths::Home;
 use crate::store::sessions::list_sessions;
 use crate::store::{self, StoreError};
-use crate::worker::clock;
+use crate::text::age;
 
 /// List remembered sessions
 #[derive(Debug, clap::Args)]

@@ -8,7 +8,7 @@ use super::service;
 use crate::api::Health;
 use crate::config::Environment;
 use crate::paths::Home;
-use crate::worker::lock::Lock;
+use crate::worker::system::lock::Lock;
 
 /// Start the service in the background, unless it is running
 ///

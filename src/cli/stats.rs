@@ -8,13 +8,13 @@ use serde::Serialize;
 use super::lines::{self, columns, counted, fits};
 use super::progress::bar;
 use super::style::Style;
+use crate::clock;
 use crate::config::{Config, Environment};
 use crate::model::Millis;
 use crate::paths::Home;
 use crate::store::log::spent_since;
 use crate::store::statistics::{self, Statistics, Sums};
 use crate::store::{self, StoreError};
-use crate::worker::clock;
 
 /// Show cost and savings
 ///

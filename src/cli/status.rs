@@ -7,16 +7,15 @@ use super::lines::{self, counted};
 use super::{client, service};
 use crate::api::{DatabaseStatus, Health, Overview, ProviderStatus, Recovery, Status};
 use crate::config::{Config, ConfigError, Environment};
-use crate::context::age;
 use crate::llm::{Choice, choose, guard};
 use crate::model::Millis;
 use crate::paths::Home;
-use crate::spool;
 use crate::store::files::backup::{self, Checked};
 use crate::store::files::recovery;
 use crate::store::{self, StoreError, overview};
-use crate::worker::clock;
-use crate::worker::lock::Lock;
+use crate::text::age;
+use crate::worker::system::lock::Lock;
+use crate::{clock, spool};
 
 /// Show service status
 ///

@@ -14,8 +14,8 @@ use super::log_file;
 use super::log_line::OneLine;
 use crate::config::Environment;
 use crate::paths::Home;
-use crate::worker::activation::{Given, Sockets};
-use crate::worker::lock::{Lock, LockError};
+use crate::worker::system::activation::{Given, Sockets};
+use crate::worker::system::lock::{Lock, LockError};
 use crate::worker::{self, Signal, Signals, Supervisor, signals};
 
 /// Run the service in the foreground
@@ -31,7 +31,7 @@ pub struct Arguments {
 }
 
 pub fn run(home: Home, environment: Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    worker::memory::share_arenas();
+    worker::system::ram::share_arenas();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let given = Given::take();
     start_log(arguments.log_file.then(|| log_file::writer(&home)));

@@ -20,7 +20,6 @@ use crate::api::{
 };
 use crate::config::{Config, Environment};
 use crate::context::Hint;
-use crate::manual_memories;
 use crate::paths::Home;
 use crate::project::Project;
 use crate::repository::Repositories;
@@ -29,8 +28,8 @@ use crate::store::context::Shown;
 use crate::store::index::search as index;
 use crate::store::index::search::Kind;
 use crate::store::{self, StoreError, projects};
-use crate::worker::clock;
 use crate::worker::session_context::{self, ClientMemory};
+use crate::{clock, manual_memories};
 pub use http::Call;
 
 /// The reason for a missing answer.

@@ -1,12 +1,12 @@
 //! The layer `function_map`: the code that the last sessions of this branch changed, by file and name.
 
 use super::Request;
-use super::line::one_line;
 use super::observations::ending;
 use super::page::Line;
 use crate::model::Millis;
 use crate::project::without_worktree;
 use crate::store::context::{CodeChange, Memory};
+use crate::text::line::one_line;
 
 /// The sum of several changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

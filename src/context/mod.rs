@@ -3,12 +3,10 @@
 //! The worker and the hook build the same text with the same code; only the worker has a search and a look at git. The same
 //! database and minute give the same bytes.
 
-pub mod age;
 mod function_map;
 pub mod hint;
 #[cfg(feature = "service")]
 pub mod in_session;
-pub(crate) mod line;
 mod observations;
 mod page;
 #[cfg(feature = "service")]
@@ -35,8 +33,8 @@ use crate::model::{Millis, SessionId};
 use crate::store::StoreError;
 use crate::store::context::{self as table, SessionLine};
 use crate::store::corrections::vetoes::Vetoes;
+use crate::text::line::one_line;
 use crate::tokens;
-use line::one_line;
 use page::{Line, Page};
 use words::{SeenText, WordSet};
 

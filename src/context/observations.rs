@@ -7,16 +7,17 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use super::line::one_line;
+use super::Request;
 use super::page::Line;
 use super::repo_state::{RelevanceQuery, is_topic};
 use super::wording::{Wording, gives_reason};
 use super::words::{SeenText, WordSet};
-use super::{Request, age};
 use crate::model::Millis;
 use crate::project::is_same_file;
-use crate::store::StoreError;
-use crate::store::context::{self as table, Memory, Part};
+use crate::store::context::{Memory, Part};
+use crate::store::{StoreError, context as table};
+use crate::text::age;
+use crate::text::line::one_line;
 
 /// Candidates read from each source.
 const NEWEST: u32 = 120;

@@ -2,8 +2,8 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::line::shorten;
 use crate::protocol::MAX_CONTEXT_UNITS;
+use crate::text::line::shorten;
 use crate::tokens::Budget;
 
 /// One line of a layer.

@@ -1,13 +1,14 @@
 //! The layer `session_index`: the sessions with the latest activity, one line each, and the points that they left open.
 
-use super::line::one_line;
+use super::Request;
 use super::page::Line;
 use super::repo_state::{continued, is_topic};
 use super::wording::{clause, gives_reason, is_filler, statements};
 use super::words::{SeenText, WordSet, content_words};
-use super::{Request, age};
 use crate::model::Millis;
 use crate::store::context::SessionLine;
+use crate::text::age;
+use crate::text::line::one_line;
 
 /// Room for an outcome, in characters. Whole statements, and a reason may exceed it.
 const CONTINUED: usize = 300;

@@ -25,11 +25,14 @@ impl Wording {
     /// Chooses the statements of a memory, without repetitions of earlier lines.
     pub fn of(memory: &Memory, seen: &SeenText, roots: &[&str]) -> Self {
         let title = tidy(&memory.title, roots);
-        let title = super::line::one_line(title.trim_end_matches(['.', '…', ' ']), TITLE);
+        let title = crate::text::line::one_line(title.trim_end_matches(['.', '…', ' ']), TITLE);
         let sources = [&memory.summary, &memory.detail].into_iter().map(|text| tidy(text, roots));
         let [summary, detail]: [Vec<String>; 2] = sources
             .map(|text| {
-                statements(&text).into_iter().map(|text| super::line::one_line(&text, LONGEST)).collect()
+                statements(&text)
+                    .into_iter()
+                    .map(|text| crate::text::line::one_line(&text, LONGEST))
+                    .collect()
             })
             .collect::<Vec<_>>()
             .try_into()
@@ -67,7 +70,8 @@ impl Wording {
             .map(|(text, _)| text)
             .collect();
         if !chosen_statements.iter().any(|text| gives_reason(text)) {
-            let facts = memory.facts.iter().map(|fact| super::line::one_line(&tidy(fact, roots), LONGEST));
+            let facts =
+                memory.facts.iter().map(|fact| crate::text::line::one_line(&tidy(fact, roots), LONGEST));
             let more = facts.filter(|fact| fact.starts_with("User")).chain(detail);
             let reason = more.filter(is_new).find(|text| gives_reason(text) || text.starts_with("User"));
             chosen_statements.extend(reason.filter(|text| text.len() <= USUAL));
@@ -133,7 +137,7 @@ pub fn clause(text: &str, limit: usize) -> String {
     let cut = ["; ", ", ", " — ", " - ", " ("].iter().filter_map(|mark| head.rfind(mark)).max();
     match cut.filter(|cut| *cut > end / 2) {
         Some(cut) => format!("{}…", &head[..cut]),
-        None => super::line::shorten(text, limit),
+        None => crate::text::line::shorten(text, limit),
     }
 }
 

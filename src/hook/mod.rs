@@ -6,65 +6,27 @@
 
 mod autostart;
 mod context;
-mod event;
 mod history;
 mod http;
-mod json;
-mod moment;
+mod in_session;
 mod notice;
-mod nudge;
-mod payload;
 
 use std::io::{self, Read, Write};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::Connection;
 
 #[cfg(feature = "service")]
 pub use autostart::LAUNCH;
 
+use crate::capture::{self, Input, Verb};
+use crate::clock;
 use crate::config::{Config, Environment, Problem, Synchronous};
 use crate::files::disk;
 use crate::model::{Event, Millis};
+use crate::nudge;
 use crate::paths::Home;
 use crate::spool;
-use crate::store::maintenance::limits;
 use crate::store::{self, Recorded, StoreError};
-
-/// The shim's verb.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
-    /// A session starts: record it, print the context.
-    Context,
-    /// The user submitted a prompt.
-    New,
-    /// A tool was used.
-    Save,
-    /// A file is about to be changed: print memories of it. Records nothing.
-    File,
-    /// A turn ended.
-    Summary,
-    /// Compaction is near.
-    Compact,
-    /// The session ended.
-    End,
-}
-
-impl Verb {
-    /// The verb of that name.
-    pub fn from_word(word: &str) -> Option<Self> {
-        match word {
-            "context" => Some(Self::Context),
-            "new" => Some(Self::New),
-            "save" => Some(Self::Save),
-            "file" => Some(Self::File),
-            "summary" => Some(Self::Summary),
-            "compact" => Some(Self::Compact),
-            "end" => Some(Self::End),
-            _ => None,
-        }
-    }
-}
 
 /// More input than this is not a hook's payload; the rest is read and let go.
 const MAX_INPUT_BYTES: u64 = 256 << 20;
@@ -95,7 +57,7 @@ pub fn run(
     }
     // Whatever is created from here on, by SQLite too, is for its owner only.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-    let now = now();
+    let now = clock::now();
     let payload = read_bounded(input)?;
     let home = match Home::locate(environment.mem_home.clone(), environment.user_home.clone()) {
         Ok(home) => home.on(environment.file_system),
@@ -113,12 +75,12 @@ pub fn run(
         return Err(error.into());
     }
     let (mut config, problems) = Config::load_forgiving(&home.config(), environment);
-    limit_payload_on_low_disk(&home, &mut config);
-    let asker = moment::Asker { home: &home, config: &config, environment };
+    capture::limit_payload_on_low_disk(&home, &mut config);
+    let asker = in_session::Asker { home: &home, config: &config, environment };
     if verb == Verb::File {
         return Ok(asker.before_change(&payload, &mut output)?);
     }
-    let Some(event) = event::accept(verb, &payload, now, &config, environment) else {
+    let Some(event) = capture::event_from_input(verb, &payload, now, &config, environment) else {
         return Ok(());
     };
     let kept = keep(&home, &config, environment, &event, &problems);
@@ -141,37 +103,6 @@ pub fn run(
         autostart::start(&home);
     }
     outcome
-}
-
-/// While the database is too large or the disk nearly full, only the beginning of an event is kept.
-pub fn limit_payload_on_low_disk(home: &Home, config: &mut Config) {
-    if limits::is_over(home, config.retention.max_mb) || limits::is_disk_low(home) {
-        config.hook.max_payload_bytes = config.hook.max_payload_bytes.min(limits::KEPT_OF_AN_EVENT);
-    }
-}
-
-/// The event that a payload makes, for payloads that arrive by another way than a hook's stdin. None if the user does
-/// not want it recorded.
-pub fn accept(
-    verb: Verb,
-    payload: Vec<u8>,
-    now: Millis,
-    config: &Config,
-    environment: &Environment,
-) -> Option<Event> {
-    let raw_bytes = payload.len() as u64;
-    event::accept(verb, &Input { bytes: payload, raw_bytes }, now, config, environment)
-}
-
-/// Nudges the worker to look at the queue, if there is one.
-pub fn nudge(home: &Home) {
-    nudge::send(home);
-}
-
-/// The same; false if there is no worker.
-#[cfg(feature = "service")]
-pub fn is_nudged(home: &Home) -> bool {
-    nudge::send(home)
 }
 
 /// An event that is safe.
@@ -236,15 +167,4 @@ fn read_bounded(mut input: impl Read) -> io::Result<Input> {
     let read = input.by_ref().take(MAX_INPUT_BYTES).read_to_end(&mut bytes)? as u64;
     let beyond = if read == MAX_INPUT_BYTES { io::copy(&mut input, &mut io::sink())? } else { 0 };
     Ok(Input { bytes, raw_bytes: read + beyond })
-}
-
-/// The input from stdin.
-struct Input {
-    bytes: Vec<u8>,
-    raw_bytes: u64,
-}
-
-fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }

@@ -1,15 +1,11 @@
 //! Costs: the price of a call, its maximum, and the decision whether it may be made.
 //!
-//! Pure functions. The store records the spending. A day is a calendar day in the user's time zone.
+//! Pure functions. The store records the spending.
 
 use std::collections::BTreeMap;
 
-use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan};
-
 use super::Usage;
 use crate::config::Price;
-use crate::model::Millis;
 
 /// Key of the price for models without their own line.
 const DEFAULT: &str = "default";
@@ -83,37 +79,6 @@ pub fn decide(spent: f64, at_most: f64, ceiling: f64) -> Verdict {
     }
 }
 
-/// A calendar day: from its first millisecond to the first of the next day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Day {
-    /// Start of the day.
-    pub start: Millis,
-    /// Start of the next day.
-    pub end: Millis,
-}
-
-impl Day {
-    /// Returns the day of this time in the machine's time zone.
-    pub fn local(now: Millis) -> Self {
-        Self::in_zone(now, TimeZone::system())
-    }
-
-    /// Returns the day of this time in a time zone. A time outside the calendar gets its own day.
-    pub fn in_zone(now: Millis, zone: TimeZone) -> Self {
-        let day = || {
-            let start = Timestamp::from_millisecond(now)?.to_zoned(zone).start_of_day()?;
-            let end = start.checked_add(1.day())?.start_of_day()?;
-            Ok::<_, jiff::Error>((start, end))
-        };
-        match day() {
-            Ok((start, end)) => {
-                Self { start: start.timestamp().as_millisecond(), end: end.timestamp().as_millisecond() }
-            }
-            Err(_) => Self { start: now, end: now.saturating_add(86_400_000) },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,24 +136,5 @@ mod tests {
         assert!(matches!(decide(0.96, 0.05, 1.0), Verdict::OverCeiling { .. }));
         assert_eq!(decide(0.0, 0.0, 0.0), Verdict::Allowed, "a free call needs no budget");
         assert!(matches!(decide(0.0, 0.001, 0.0), Verdict::OverCeiling { .. }));
-    }
-
-    #[test]
-    fn a_day_follows_the_local_calendar_and_summer_time() {
-        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
-        let hours = |now: &str| {
-            let now = now.parse::<Timestamp>().unwrap().as_millisecond();
-            let day = Day::in_zone(now, zone.clone());
-            assert!((day.start..day.end).contains(&now));
-            (day.end - day.start) / 3_600_000
-        };
-        assert_eq!(hours("2026-11-16T22:59:59Z"), 24);
-        assert_eq!(hours("2026-03-29T10:00:00Z"), 23);
-        assert_eq!(hours("2026-10-25T10:00:00Z"), 25);
-        let evening =
-            Day::in_zone("2026-11-16T23:30:00Z".parse::<Timestamp>().unwrap().as_millisecond(), zone);
-        assert_eq!(Timestamp::from_millisecond(evening.start).unwrap().to_string(), "2026-11-16T23:00:00Z");
-        assert_eq!(Day::in_zone(Millis::MAX, TimeZone::UTC).start, Millis::MAX);
-        assert!(Day::local(0).end > 0);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
-use crate::worker::memory;
+use crate::worker::system::ram;
 
 /// Returns the memory of a search to the system once no call has come for a while: its lists are
 /// large, and the next search may be hours away. Not at once, because the response still has to be
@@ -20,7 +20,7 @@ impl MemoryRelease {
     pub fn schedule(&self) {
         let release = tokio::spawn(async {
             tokio::time::sleep(Self::DELAY).await;
-            drop(tokio::task::spawn_blocking(memory::give_back));
+            drop(tokio::task::spawn_blocking(ram::release_memory));
         });
         let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(earlier) = current.replace(release.abort_handle()) {

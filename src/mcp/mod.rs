@@ -5,19 +5,19 @@
 //! call becomes that call's result; the server ends when its client closes the input.
 
 mod arguments;
-mod gate;
-mod here;
+mod client_project;
 mod memory_release;
 mod render;
 mod server;
 mod tools;
+mod transport;
 
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
 
 use crate::config::Environment;
 use crate::paths::Home;
-use crate::worker::memory;
+use crate::worker::system::ram;
 
 /// The names of all tools.
 pub const TOOLS: [&str; 6] = ["search", "timeline", "get", "recent", "save", "forget"];
@@ -26,7 +26,7 @@ pub const TOOLS: [&str; 6] = ["search", "timeline", "get", "recent", "save", "fo
 pub fn run(home: &Home, environment: &Environment, wanted: &[String]) -> anyhow::Result<()> {
     // Input, output, searches and memory release run on different threads, and each would keep an
     // arena of its own.
-    memory::share_arenas();
+    ram::share_arenas();
     // Files created from here on, including SQLite's, are private to their owner.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -41,7 +41,7 @@ pub fn run(home: &Home, environment: &Environment, wanted: &[String]) -> anyhow:
 
 async fn serve(server: server::Server) -> anyhow::Result<()> {
     server.release_memory_later();
-    let transport = gate::LenientTransport::open(tokio::io::stdin(), tokio::io::stdout());
+    let transport = transport::LenientTransport::open(tokio::io::stdin(), tokio::io::stdout());
     match server.serve(transport).await {
         Ok(running) => {
             running.waiting().await?;

@@ -2,7 +2,7 @@
 //! client's token limit.
 
 use crate::api::{Memory, Recent, SearchResponse, Timeline};
-use crate::context::line::{one_line, plain_lines};
+use crate::text::line::{one_line, plain_lines};
 use crate::tokens::Budget;
 
 /// Maximum size of a response. Claude Code rejects results above about 25,000 tokens.

@@ -13,7 +13,7 @@ use rmcp::{RoleServer, ServerHandler};
 use serde_json::json;
 
 use super::arguments::Arguments;
-use super::here::ClientProject;
+use super::client_project::ClientProject;
 use super::memory_release::MemoryRelease;
 use super::{render, tools};
 use crate::api::{SearchQuery, Statement};
@@ -239,7 +239,7 @@ impl Inner {
         let project = self.project(arguments, peer).await?;
         let id = arguments.text("id")?;
         let anchor = response::referred(&id).ok_or_else(|| not_an_id(&id))?;
-        let named = crate::context::line::one_line(&id, 40);
+        let named = crate::text::line::one_line(&id, 40);
         let before = arguments.number("before", 5, 0, MAX_TIMELINE)?;
         let after = arguments.number("after", 5, 0, MAX_TIMELINE)?;
         let timeline = self.memory.timeline(anchor, before, after).await;
@@ -299,7 +299,7 @@ impl Inner {
         };
         let saved = self.memory.save(statement).await?;
         let word = if saved.known { "Already saved" } else { "Saved" };
-        Ok(format!("{word} as {}: {}", saved.reference, crate::context::line::one_line(&saved.title, 200)))
+        Ok(format!("{word} as {}: {}", saved.reference, crate::text::line::one_line(&saved.title, 200)))
     }
 
     async fn forget(&self, arguments: &Arguments, peer: &Peer<RoleServer>) -> Result<String, ClientError> {
@@ -325,7 +325,7 @@ impl Inner {
                         (false, false) => "Already forgotten",
                         (false, true) => "Was not forgotten",
                     };
-                    let title = crate::context::line::one_line(&outcome.title, 80);
+                    let title = crate::text::line::one_line(&outcome.title, 80);
                     lines.push(format!("{word}: {} {title}", outcome.reference));
                     changed.push(outcome.reference);
                 }
@@ -371,7 +371,7 @@ fn ids(arguments: &Arguments) -> Result<Vec<String>, ClientError> {
 }
 
 fn not_an_id(id: &str) -> ClientError {
-    let id = crate::context::line::one_line(id, 40);
+    let id = crate::text::line::one_line(id, 40);
     ClientError::Message(format!(
         "'{id}' is not an id; ids come from search and look like 12, S12 (a summary) or P12 (a prompt)"
     ))

@@ -3,7 +3,7 @@
 //! Owns the rules of `config/redact.toml` and the order in which they run, in time linear in the text. Independent
 //! of where a text comes from or goes; plain text, JSON, and JSON within JSON are all just text here.
 
-mod judge;
+mod is_secret;
 mod key_block;
 mod letters;
 mod names;

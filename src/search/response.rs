@@ -8,7 +8,6 @@ use crate::api::{
     self, Correction, KnownProject, LearningLine, Memories, Memory, Projects, Recent, RecentSession,
     SearchResponse, Timeline, TimelineEntry,
 };
-use crate::context::age;
 use crate::learn::SHOWN_FROM;
 use crate::model::Millis;
 use crate::store::StoreError;
@@ -16,6 +15,7 @@ use crate::store::index::search as index;
 use crate::store::index::search::{Document, Kind, Moment};
 use crate::store::memory::learnings;
 use crate::store::sessions::{SessionOutcome, recent_sessions};
+use crate::text::age;
 
 /// A reference that people and tools can pass on: `12` is an observation, `S12` a summary, `P12` a prompt.
 pub fn reference(kind: Kind, id: i64) -> String {
@@ -93,7 +93,7 @@ pub fn timeline(moments: &[Moment], anchor: (Kind, i64), now: Millis) -> Timelin
         session_id: moment.session_id.clone(),
         created_at: moment.created_at,
         age: age::ago(moment.created_at, now),
-        title: crate::context::line::one_line(&moment.title, 200),
+        title: crate::text::line::one_line(&moment.title, 200),
         anchor: (moment.kind, moment.id) == anchor,
     };
     Timeline { entries: moments.iter().map(entry).collect() }

@@ -38,7 +38,7 @@ pub fn open_for_worker(home: &Home, now: Millis) -> Result<Connection, StoreErro
         Version::Older(_) => schema::migrate(&mut database, &home.backups(), now)?,
         Version::Current => {}
     }
-    // The worker decides when to checkpoint (worker/upkeep.rs).
+    // The worker decides when to checkpoint (worker/background/maintenance.rs).
     database.pragma_update(None, "wal_autocheckpoint", 0)?;
     keep_log_on_close(&database)?;
     // A claim rewrites a raw row: the bytes that it frees, in its page or in pages of their own, may be a secret.

@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError, RwLock};
 
 use serde_json::json;
 
-use super::clock;
 use super::state::{ProviderHealth, Running, Shared};
+use crate::clock;
 use crate::llm::breaker::{Admission, Breaker, BreakerState};
 use crate::llm::budget::{Verdict, decide};
 use crate::llm::{self, Choice, Failure, Llm, Request, Response, Usage, guard};

@@ -7,7 +7,8 @@ use std::sync::{Arc, mpsc};
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
-use super::{clock, durable};
+use super::background::wal_sync;
+use crate::clock;
 use crate::paths::{FileIdentity, Home};
 use crate::store::files::{legacy_import, recovery};
 use crate::store::{self, Readers, StoreError};
@@ -44,7 +45,7 @@ impl Database {
             }
         })?;
         let database = outcome.await.unwrap_or(Err(StoreError::Gone))?;
-        tokio::spawn(durable::follow(database.log.clone(), database.written.subscribe()));
+        tokio::spawn(wal_sync::run(database.log.clone(), database.written.subscribe()));
         Ok(database)
     }
 
@@ -76,7 +77,7 @@ impl Database {
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let value = self.write(work).await?;
-        durable::sync(&self.log).await?;
+        wal_sync::sync(&self.log).await?;
         Ok(value)
     }
 

@@ -4,50 +4,33 @@
 //! `/api/health` and the journal, and retried until they are fixed. Its normal work is in
 //! `processor`.
 
-pub mod activation;
-pub mod clock;
-mod comparing;
+mod background;
 mod compressor;
-mod daily;
 mod database;
-mod doors;
-mod durable;
-mod following;
 mod http;
-mod job;
-#[cfg(target_os = "macos")]
-mod launchd;
-pub mod lock;
-pub(crate) mod memory;
-mod mind;
+mod jobs;
 mod processor;
-mod seen;
 pub mod session_context;
-mod signals;
-mod spooled;
 mod state;
-mod supervise;
-mod transcript;
-mod turns;
-mod upkeep;
+pub mod system;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use signals::{Signal, signals};
-pub use supervise::Supervisor;
+pub use system::signals::{Signal, signals};
+pub use system::supervise::Supervisor;
 
 use crate::config::{Config, ConfigError, Environment};
 use crate::paths::Home;
 use crate::store::{StoreError, projects};
-use activation::Sockets;
 use compressor::Compressor;
 use database::Database;
-use doors::Doors;
-use lock::Lock;
 use processor::{Ended, Surroundings};
 use state::{Running, Shared};
+use system::activation::Sockets;
+use system::listeners::Listeners;
+use system::lock::Lock;
 
 /// Interval between attempts of a degraded worker to start again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
@@ -76,30 +59,30 @@ pub async fn run(
     sockets: Sockets,
     signals: Signals,
 ) -> Lock {
-    let doors = Doors::new(&home, lock, sockets);
+    let listeners = Listeners::new(&home, lock, sockets);
     let shared = Arc::new(Shared::new(home, environment));
     let mut service = Service {
         shared,
         supervisor: Supervisor::from_environment(),
         signals,
-        doors,
+        listeners,
         database: None,
         seems_damaged: false,
         recoveries: Vec::new(),
         stop_within: Duration::from_secs(10),
     };
-    service.live().await;
+    service.run().await;
     service.shared.stopping.send_replace(true);
     // Running requests are answered; connections not accepted yet wait in the manager's backlog for
     // the next worker.
-    service.doors.close(service.stop_within / 2).await
+    service.listeners.close(service.stop_within / 2).await
 }
 
 struct Service {
     shared: Arc<Shared>,
     supervisor: Supervisor,
     signals: Signals,
-    doors: Doors,
+    listeners: Listeners,
     /// Stays open across a reload of the settings.
     database: Option<Database>,
     /// True if a read failed: the whole file is checked before it is opened again.
@@ -112,10 +95,10 @@ struct Service {
 
 impl Service {
     /// Runs, healthy or degraded, until a stop signal.
-    async fn live(&mut self) {
+    async fn run(&mut self) {
         loop {
             // Opening would create the directory again.
-            if let Err(error) = self.doors.check_directory(&self.shared.home) {
+            if let Err(error) = self.listeners.check_directory(&self.shared.home) {
                 tracing::error!(%error, "stopping this worker: {error}");
                 return;
             }
@@ -146,9 +129,12 @@ impl Service {
         self.stop_within = Duration::from_secs(running.config.worker.stop_s);
         self.shared.set_running(Some(running.clone()));
         self.serve();
-        let around =
-            Surroundings { signals: &mut self.signals, supervisor: &self.supervisor, doors: &mut self.doors };
-        let following = following::Following::start(&self.shared, &running);
+        let around = Surroundings {
+            signals: &mut self.signals,
+            supervisor: &self.supervisor,
+            listeners: &mut self.listeners,
+        };
+        let following = background::history_follow::Following::start(&self.shared, &running);
         let ended = processor::run(&self.shared, &running, around).await;
         drop(following);
         ended
@@ -156,7 +142,7 @@ impl Service {
 
     /// Starts to serve clients.
     fn serve(&mut self) {
-        if self.doors.open(&self.shared) {
+        if self.listeners.open(&self.shared) {
             self.supervisor.ready();
         }
     }
@@ -238,7 +224,7 @@ impl Service {
     /// Waits before the next attempt. True if the worker must stop.
     async fn wait_for_repair(&mut self) -> bool {
         self.supervisor.alive();
-        if let Err(error) = self.doors.restore_files(&self.shared.home) {
+        if let Err(error) = self.listeners.restore_files(&self.shared.home) {
             tracing::error!(%error, "stopping this worker: {error}");
             return true;
         }

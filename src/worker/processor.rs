@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use super::doors::Doors;
-use super::job::{self, JobOutcome};
-use super::memory::Rest;
-use super::signals::Signal;
+use super::background::{maintenance, spool_drain};
+use super::jobs::{self, JobOutcome};
 use super::state::{Running, Shared};
-use super::supervise::Supervisor;
-use super::{NUDGE_PAUSE, RETRY_INTERVAL, Signals, clock, spooled, upkeep};
+use super::system::listeners::Listeners;
+use super::system::ram::TrimTimer;
+use super::system::signals::Signal;
+use super::system::supervise::Supervisor;
+use super::{NUDGE_PAUSE, RETRY_INTERVAL, Signals};
+use crate::clock;
 use crate::model::{Millis, SessionId};
 use crate::privacy::redact::Redactor;
 use crate::store::maintenance::retention::checkpoint;
@@ -61,7 +63,7 @@ pub struct Surroundings<'a> {
     /// Receives status reports.
     pub supervisor: &'a Supervisor,
     /// Sockets, checked regularly.
-    pub doors: &'a mut Doors,
+    pub listeners: &'a mut Listeners,
 }
 
 /// Processes the queue until a signal or a problem. Then releases all claims.
@@ -75,14 +77,14 @@ pub async fn run(shared: &Arc<Shared>, running: &Arc<Running>, around: Surroundi
         tasks: JoinSet::new(),
         last: None,
         hold: None,
-        upkeep: upkeep::Schedule::default(),
+        maintenance: maintenance::Schedule::default(),
         log_has_secrets: false,
         has_problem: true,
         reported: None,
-        rest: Rest::after_start(),
+        trim_timer: TrimTimer::after_start(),
     };
     let supervisor = around.supervisor;
-    let ended = processor.live(around).await;
+    let ended = processor.run(around).await;
     if matches!(ended, Ended::Stop) {
         supervisor.stopping(Duration::from_secs(running.config.worker.stop_s));
         // First of all: connections not accepted from here on wait for the next worker.
@@ -102,13 +104,13 @@ struct Processor {
     last: Option<SessionId>,
     /// Nothing is claimed from the first of these times to the second: the provider has a problem.
     hold: Option<(Millis, Millis)>,
-    upkeep: upkeep::Schedule,
+    maintenance: maintenance::Schedule,
     /// True if a secret was redacted and the WAL still holds it.
     log_has_secrets: bool,
     /// True if the last access to the queue failed, or there was none yet.
     has_problem: bool,
     reported: Option<Instant>,
-    rest: Rest,
+    trim_timer: TrimTimer,
 }
 
 struct UnderWay {
@@ -118,12 +120,12 @@ struct UnderWay {
 }
 
 impl Processor {
-    async fn live(&mut self, around: Surroundings<'_>) -> Ended {
+    async fn run(&mut self, around: Surroundings<'_>) -> Ended {
         let mut looked = None;
         loop {
             if looked.is_none_or(|looked: Instant| looked.elapsed() >= FILE_CHECK_INTERVAL) {
                 looked = Some(Instant::now());
-                if let Err(error) = around.doors.restore_files(&self.shared.home) {
+                if let Err(error) = around.listeners.restore_files(&self.shared.home) {
                     tracing::error!(%error, "stopping this worker: {error}");
                     return Ended::Stop;
                 }
@@ -135,9 +137,9 @@ impl Processor {
             };
             self.report(around.supervisor).await;
             if self.shared.take_asked() {
-                self.rest.put_off();
+                self.trim_timer.reset();
             }
-            let wait = self.rest.keep().map_or(wait, |rest_in| rest_in.min(wait));
+            let wait = self.trim_timer.tick().map_or(wait, |trim_in| trim_in.min(wait));
             let wait = around.supervisor.at_most(wait);
             tokio::select! {
                 biased;
@@ -161,11 +163,11 @@ impl Processor {
         if let Some(damage) = self.shared.take_damage() {
             return Err(StoreError::Damaged(damage));
         }
-        if spooled::drain(&self.shared.home, &self.running.database).await? {
+        if spool_drain::drain(&self.shared.home, &self.running.database).await? {
             self.shared.nudge.notify_one();
         }
         self.redact_prompts().await?;
-        self.upkeep.keep_up(&self.shared, &self.running, self.rest.is_quiet()).await?;
+        self.maintenance.run(&self.shared, &self.running, self.trim_timer.is_quiet()).await?;
         let wake_at = self.claim_all().await?;
         if std::mem::take(&mut self.has_problem) {
             self.shared.set_healthy();
@@ -252,7 +254,7 @@ impl Processor {
     }
 
     fn start(&mut self, work: Work) {
-        self.rest.put_off();
+        self.trim_timer.reset();
         let session = work.session.clone();
         self.under_way.insert(
             session.clone(),
@@ -262,7 +264,7 @@ impl Processor {
         let (shared, running) = (self.shared.clone(), self.running.clone());
         let (is_past, began) = (work.is_past, Instant::now());
         self.tasks.spawn(async move {
-            let outcome = job::run(&shared, &running, work).await;
+            let outcome = jobs::run(&shared, &running, work).await;
             if is_past {
                 give_way(&running, began.elapsed()).await;
             }
@@ -277,7 +279,7 @@ impl Processor {
         match finished {
             Ok((session, Ok(settled))) => {
                 self.under_way.remove(&session);
-                self.rest.put_off();
+                self.trim_timer.reset();
                 if let JobOutcome::RetryAt(time) = settled {
                     self.hold = Some((clock::now(), time));
                     self.running.compressor.recheck_provider(&self.shared, &self.running.config);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::clock;
 use crate::api::{ContextLine, ContextQuery, ContextResponse, InSessionQuery, InSessionResponse};
+use crate::clock;
 use crate::config::{Config, Environment};
 use crate::context::in_session::{self, Snippet, Trigger};
 use crate::context::{self, Context, Explained, Hint, RelevanceQuery, RepoState, relevance};

@@ -6,21 +6,20 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 
-use super::clock;
-use super::comparing::Comparing;
+use super::background::embedder::EmbedderHandle;
+use super::background::similarity_threads::SimilarityPool;
 use super::compressor::Compressor;
 use super::database::Database;
-use super::mind::Mind;
-use super::seen::Seen;
+use super::jobs::seen_files::SeenFilesBySession;
 use super::session_context::Offers;
 use crate::api::{Health, QueueStats};
 use crate::config::{Config, Environment};
 use crate::model::Millis;
 use crate::paths::Home;
 use crate::repository::Repositories;
-use crate::search;
-use crate::store::queue::{ClaimId, Finished};
-use crate::store::{StoreError, index, queue};
+use crate::store::queue::{self, ClaimId, Finished};
+use crate::store::{StoreError, index};
+use crate::{clock, search};
 
 /// State with the lifetime of the worker.
 #[derive(Debug)]
@@ -49,7 +48,7 @@ pub struct Shared {
     last_claim: AtomicI64,
     asked: AtomicBool,
     /// The embedding model for semantic search.
-    pub mind: Mind,
+    pub embedder: EmbedderHandle,
 }
 
 /// State that exists while the worker is healthy.
@@ -63,11 +62,11 @@ pub struct Running {
     pub compressor: Compressor,
     long_finished: Mutex<Option<LongFinished>>,
     /// Files that sessions have read so far.
-    pub seen: Seen,
+    pub seen: SeenFilesBySession,
     /// The state of the git repositories.
     pub repositories: Arc<Repositories>,
     /// Semantic comparison, parallel to the word search.
-    pub comparing: Comparing,
+    pub similarity: SimilarityPool,
 }
 
 /// Counts of rows finished up to a given time: cached, because counting a million takes long. Rows
@@ -94,11 +93,11 @@ impl Shared {
     pub fn new(home: Home, mut environment: Environment) -> Self {
         // The directory in which a client was started is irrelevant for the events of others.
         environment.project_dir = None;
-        let mind = Mind::new(home.models());
+        let embedder = EmbedderHandle::new(home.models());
         Self {
             home,
             environment,
-            mind,
+            embedder,
             started: Instant::now(),
             nudge: Notify::new(),
             settled: watch::Sender::new(0),
@@ -140,7 +139,7 @@ impl Shared {
     }
 
     /// Records a request that needs memory, which can be returned later.
-    pub fn note_asked(&self) {
+    pub fn mark_asked(&self) {
         if !self.asked.swap(true, Ordering::Relaxed) {
             self.nudge.notify_one();
         }
@@ -152,7 +151,7 @@ impl Shared {
     }
 
     /// Records that the database is damaged.
-    pub fn note_damage(&self, damage: String) {
+    pub fn set_damage(&self, damage: String) {
         *self.damage.lock().unwrap_or_else(PoisonError::into_inner) = Some(damage);
         self.nudge.notify_one();
     }
@@ -163,7 +162,7 @@ impl Shared {
     }
 
     /// Records that events were dropped before they were processed.
-    pub fn note_pressure(&self, reason: &'static str) {
+    pub fn set_pressure(&self, reason: &'static str) {
         let mut pressure = self.pressure.lock().unwrap_or_else(PoisonError::into_inner);
         if pressure.as_ref().is_none_or(|(at, _)| at.elapsed() >= PRESSURE_COUNTS) {
             tracing::error!(reason, "degraded: {reason}");
@@ -186,7 +185,7 @@ impl Shared {
     }
 
     /// Records that queue rows have ended, with any result.
-    pub fn note_settled(&self) {
+    pub fn notify_settled(&self) {
         self.settled.send_modify(|count| *count += 1);
     }
 
@@ -219,9 +218,9 @@ impl Running {
             database,
             compressor,
             long_finished: Mutex::default(),
-            seen: Seen::default(),
+            seen: SeenFilesBySession::default(),
             repositories: Arc::default(),
-            comparing: Comparing::default(),
+            similarity: SimilarityPool::default(),
         }
     }
 
@@ -259,7 +258,7 @@ impl Running {
 
     /// Adds rows written by others, mostly hooks, to the search index. Searches that do not wait
     /// for it find these rows nevertheless.
-    pub async fn index_what_waits(&self) {
+    pub async fn index_waiting_rows(&self) {
         let waiting = self.database.read(|database| index::waiting(database, 1)).await;
         if waiting.is_ok_and(|waiting| !waiting.is_empty()) {
             let _ = self.database.write(search::indexing::index_some).await;

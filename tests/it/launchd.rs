@@ -27,11 +27,11 @@ fn the_agent_gets_the_sockets_that_hooks_and_worker_use() {
     let Some(agent) = agent() else { return };
     let home = Home::at("/Users/me/.claude-mem");
     let socket = |path: std::path::PathBuf, kind: &str| json!({"SockType": kind, "SockPathName": path, "SockPathMode": 0o600});
-    // The names that src/worker/launchd.rs uses.
+    // The names that src/worker/system/launchd.rs uses.
     let expected =
         json!({"api": socket(home.socket(), "stream"), "nudge": socket(home.nudge_socket(), "dgram")});
     assert_eq!(agent["Sockets"], expected);
-    let source = include_str!("../../src/worker/launchd.rs");
+    let source = include_str!("../../src/worker/system/launchd.rs");
     assert!(source.contains("c\"api\"") && source.contains("c\"nudge\""));
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use claude_mem::capture::{self, Verb};
 use claude_mem::config::{Config, Environment};
-use claude_mem::hook::{self, Verb};
 use claude_mem::model::EventKey;
 
 /// A hook's report about its event.
@@ -63,7 +63,7 @@ pub fn key_of(verb: &str, payload: &str) -> Option<String> {
         return None;
     }
     let (config, environment) = (Config::default(), Environment::default());
-    let event = hook::accept(verb, payload.as_bytes().to_vec(), 0, &config, &environment)?;
+    let event = capture::event_from(verb, payload.as_bytes().to_vec(), 0, &config, &environment)?;
     Some(plain(&event.key))
 }
 

@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use super::Doctor;
 use super::finding::Finding;
 use crate::cli::status::size;
+use crate::clock;
 use crate::config::Config;
-use crate::context::age;
 use crate::model::Millis;
 use crate::paths::with_suffix;
 use crate::store::files::{backup, row_copy};
 use crate::store::{self, SCHEMA_VERSION, StoreError};
-use crate::worker::{activation, clock};
+use crate::text::age;
+use crate::worker::system::activation;
 
 pub fn data_directory(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "data directory";

@@ -5,10 +5,9 @@ use super::finding::Finding;
 use crate::cli::install::record::Manager;
 use crate::cli::install::systemd;
 use crate::cli::{child, client, service};
-use crate::context::age;
-use crate::spool;
 use crate::store::{self, overview};
-use crate::worker::clock;
+use crate::text::age;
+use crate::{clock, spool};
 
 const OURS: &str = env!("CARGO_PKG_VERSION");
 

@@ -13,11 +13,11 @@ use crate::cli::install::hooks::{Plan, unusual_data};
 use crate::cli::install::programs::Programs;
 use crate::cli::install::record::Record;
 use crate::cli::install::{settings, settings_file};
-use crate::context::age;
+use crate::clock;
 use crate::hook_events::{self, WIRING};
 use crate::model::Millis;
 use crate::store::{self, overview};
-use crate::worker::clock;
+use crate::text::age;
 
 const OURS: &str = env!("CARGO_PKG_VERSION");
 

@@ -6,7 +6,6 @@ use rusqlite::Connection;
 
 use super::prompt::{self, Fitted};
 use super::{Candidate, InSessionQuery};
-use crate::context::line::one_line;
 use crate::context::observations::{self, ending};
 use crate::context::relevance;
 use crate::context::repo_state::stem;
@@ -16,6 +15,7 @@ use crate::project::{is_same_file, without_worktree};
 use crate::store::context::{Memory, Part};
 use crate::store::memory::traces::{self, Hash, TurnTrace, line_hash};
 use crate::store::{StoreError, context as table};
+use crate::text::line::one_line;
 use crate::text::without_ending;
 
 /// Most memories.

@@ -3,12 +3,13 @@
 use rusqlite::Connection;
 
 use super::{Candidate, InSessionQuery};
-use crate::context::line::one_line;
+use crate::context::observations;
 use crate::context::page::Line;
 use crate::context::words::WordSet;
-use crate::context::{age, observations};
 use crate::store::memory::traces::{self, TurnRepair};
 use crate::store::{StoreError, context as table};
+use crate::text::age;
+use crate::text::line::one_line;
 use crate::tools::{error_signature, is_generic};
 
 /// Most repairs: a second one would contradict the first.

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use regex::{CaptureLocations, Regex};
 use serde::Deserialize;
 
-use super::judge::Trust;
+use super::is_secret::Trust;
 use super::names::{self, Assigned, Names};
 use super::{MARK, finder_of, key_block, value};
 

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::judge::{self, Trust};
+use super::is_secret::{self, Trust};
 use super::names::ends_with_letters;
 
 /// Returns the secret at `value_at`, without quotes. `None`: no value, or ordinary code.
@@ -18,10 +18,10 @@ pub(super) fn secret_after(
     let judged =
         &text[value.range.start..text.floor_char_boundary(value.range.end.min(value.range.start + JUDGED))];
     let is_secret = match value.kind {
-        Kind::Literal => judge::is_secret_literal(judged, &name, trust),
-        Kind::Argument => judge::is_secret_literal(judged, &name, Trust::Weak),
-        Kind::Bare if name.is_variable => judge::is_secret_variable(judged, &name, trust),
-        Kind::Bare => judge::is_secret_word(judged, &name, trust, ends_line(text, value.range.end)),
+        Kind::Literal => is_secret::is_secret_literal(judged, &name, trust),
+        Kind::Argument => is_secret::is_secret_literal(judged, &name, Trust::Weak),
+        Kind::Bare if name.is_variable => is_secret::is_secret_variable(judged, &name, trust),
+        Kind::Bare => is_secret::is_secret_word(judged, &name, trust, ends_line(text, value.range.end)),
     };
     is_secret.then(|| match value.closed {
         true => value.range,
@@ -70,7 +70,7 @@ impl<'t> Name<'t> {
     }
 
     pub(super) fn is_passphrase(&self) -> bool {
-        ["phrase", "mnemonic"].iter().any(|word| judge::contains_ignoring_case(self.word, word))
+        ["phrase", "mnemonic"].iter().any(|word| is_secret::contains_ignoring_case(self.word, word))
     }
 }
 

@@ -23,7 +23,7 @@ pub async fn at_start(
     let (budget, asked) = (session_context::budget(&query, &running.config), query.clone());
     let (here, hint) = (Arc::clone(&running), Hint::of(&shared.home));
     let client_memory = ClientMemory::of(&shared.environment);
-    running.index_what_waits().await;
+    running.index_waiting_rows().await;
     let built = running.database.read(move |database| {
         Ok(session_context::build(database, &here.config, &here.repositories, &asked, &client_memory, hint))
     });
@@ -31,7 +31,7 @@ pub async fn at_start(
     for failure in &built.failed {
         tracing::warn!(failure, "a layer of the context failed: {failure}");
     }
-    shared.note_asked();
+    shared.mark_asked();
     let mut response = session_context::response(&built, began.elapsed(), query.explain);
     // The hook logs it once it has printed it; a request outside a session is not logged.
     if !query.session_id.is_empty() {
@@ -50,7 +50,7 @@ pub async fn in_session(
         return Err(ApiError::not_found("there are contexts for a prompt, a file and a failure"));
     };
     let running = running(&shared)?;
-    running.index_what_waits().await;
+    running.index_waiting_rows().await;
     // Two sets of hooks ask at once, and one of them gets the lines.
     let mut offers = shared.offers.lock().await;
     let offered = offers.of(&query.session_id);

@@ -11,11 +11,11 @@ use super::routes::running;
 use crate::api::{
     ApiError, Changed, Curated, EditRequest, MergeRequest, PinRequest, Veto, VetoRequest, Vetoes, Within,
 };
+use crate::clock;
 use crate::manual_memories;
 use crate::store::corrections::{self, vetoes};
 use crate::store::memory::manual::{Forgettable, Outcome};
 use crate::store::{StoreError, browse};
-use crate::worker::clock;
 use crate::worker::state::Shared;
 
 type Response = Result<Json<Changed>, ApiError>;

@@ -9,12 +9,12 @@ use serde::Deserialize;
 use super::extract::{Named, Parameters};
 use super::routes::running;
 use crate::api::{ApiError, Events, NoteHistory, SessionHistory};
+use crate::clock;
 use crate::config::Search as Settings;
 use crate::model::SessionId;
 use crate::search::{self, Filter, Request};
 use crate::store::index::search::Kind;
 use crate::store::{StoreError, browse};
-use crate::worker::clock;
 use crate::worker::state::Shared;
 
 #[derive(Deserialize)]
@@ -66,7 +66,7 @@ pub async fn note(
 ) -> Result<Json<NoteHistory>, ApiError> {
     let id = number(&id)?;
     let running = running(&shared)?;
-    running.index_what_waits().await;
+    running.index_waiting_rows().await;
     let settings = running.config.search.clone();
     let found = running.database.read(move |database| {
         let Some(mut found) = browse::note(database, id)? else { return Ok(None) };

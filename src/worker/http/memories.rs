@@ -9,11 +9,10 @@ use serde::Deserialize;
 use super::extract::{JsonBody, Named, Parameters};
 use super::routes::running;
 use crate::api::{ApiError, Changed, Memories, Observations, Saved, Statement, Within};
-use crate::manual_memories;
 use crate::search::response;
 use crate::store::memory;
-use crate::worker::clock;
 use crate::worker::state::Shared;
+use crate::{clock, manual_memories};
 
 /// Ids of a request, separated by commas.
 #[derive(Deserialize)]

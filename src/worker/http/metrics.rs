@@ -8,8 +8,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
 use super::routes::memory_bytes;
+use crate::clock;
 use crate::store::memory;
-use crate::worker::clock;
 use crate::worker::state::Shared;
 
 /// Renders Prometheus' text format. A degraded worker still reports that it is up.

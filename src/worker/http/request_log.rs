@@ -10,8 +10,8 @@ use axum::middleware::Next;
 use axum::response::Response;
 use serde_json::json;
 
+use crate::clock;
 use crate::store::log::{LogEntry, log};
-use crate::worker::clock;
 use crate::worker::state::Shared;
 
 /// Never logged: hooks send a nudge with every event, and a search may be a POST.

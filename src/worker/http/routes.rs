@@ -12,10 +12,10 @@ use super::{
     activity, context, corrections, error, history, memories, metrics, request_log, search, sessions,
 };
 use crate::api::{ApiError, Health, HealthStatus, QueueStats, route};
+use crate::clock;
 use crate::store::log::spent_since;
-use crate::store::queue::OpenWork;
-use crate::store::{memory, queue};
-use crate::worker::clock;
+use crate::store::memory;
+use crate::store::queue::{self, OpenWork};
 use crate::worker::state::{Running, Shared};
 
 /// All routes.

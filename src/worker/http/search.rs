@@ -10,11 +10,11 @@ use serde_json::Value;
 use super::extract::{JsonBody, Parameters};
 use super::routes::running;
 use crate::api::{self, ApiError, Projects, SearchQuery, SearchResponse, Timeline};
+use crate::clock;
 use crate::project::Project;
 use crate::search::{self, Request, response};
 use crate::store::index::search as index;
 use crate::store::projects;
-use crate::worker::clock;
 use crate::worker::state::{Running, Shared};
 
 /// `GET /api/search?q=…`
@@ -52,17 +52,17 @@ async fn find(shared: &Arc<Shared>, mut query: SearchQuery) -> Result<Json<Searc
     let now = clock::now();
     let mut request = Request::from_query(&query, now).map_err(ApiError::bad_request)?;
     let settings = running.config.search.clone();
-    running.index_what_waits().await;
-    if shared.mind.is_there() && request.has_meaning() {
+    running.index_waiting_rows().await;
+    if shared.embedder.is_there() && request.has_meaning() {
         request.similarity =
-            running.comparing.begin(shared, &request.query, request.filter.project.as_deref());
+            running.similarity.begin(shared, &request.query, request.filter.project.as_deref());
     }
     let found = running.database.read(move |database| {
         let found = search::search(database, &request, &settings)?;
         Ok(response::found(&found, request.offset, now))
     });
     let mut found = found.await?;
-    shared.note_asked();
+    shared.mark_asked();
     found.took_ms = Some((began.elapsed().as_secs_f64() * 100_000.0).round() / 100.0);
     Ok(Json(found))
 }

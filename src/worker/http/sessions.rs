@@ -13,12 +13,12 @@ use super::extract::{JsonBody, Named, Parameters};
 use super::routes::running;
 use super::search::name_of;
 use crate::api::{self, ApiError, SessionStatus, Sessions, SessionsQuery, Stopped, Summarize, Summary};
+use crate::capture::{self, Verb};
+use crate::clock;
 use crate::config::{Config, Environment};
-use crate::hook::{self, Verb};
 use crate::model::{Event, EventBody, SessionId};
 use crate::store::sessions::{list_sessions, session_status};
 use crate::store::{self, Recorded, memory, queue};
-use crate::worker::clock;
 use crate::worker::state::Shared;
 
 type Queued = Result<(StatusCode, Json<api::Queued>), ApiError>;
@@ -62,7 +62,7 @@ async fn record(shared: &Arc<Shared>, session: String, bodies: Vec<(Verb, Value)
     let (mut config, environment) = (running.config.clone(), shared.environment.clone());
     let home = shared.home.clone();
     let accepting = tokio::task::spawn_blocking(move || {
-        hook::limit_payload_on_low_disk(&home, &mut config);
+        capture::limit_payload_on_low_disk(&home, &mut config);
         let mut events = Vec::new();
         for (verb, body) in bodies {
             events.extend(event(&session, verb, body, &config, &environment)?);
@@ -92,7 +92,7 @@ fn event(
         return Err(ApiError::bad_request("an event must be a JSON object"));
     };
     fields.insert("session_id".into(), session.into());
-    Ok(hook::accept(verb, body.to_string().into_bytes(), clock::now(), config, environment))
+    Ok(capture::event_from(verb, body.to_string().into_bytes(), clock::now(), config, environment))
 }
 
 /// Returns the status of a session.
@@ -116,7 +116,7 @@ pub async fn stop(State(shared): State<Arc<Shared>>, Named(id): Named) -> Result
     }
     let stopped =
         running.database.write(move |database| queue::stop_session(database, &session, clock::now())).await?;
-    shared.note_settled();
+    shared.notify_settled();
     Ok(Json(Stopped { skipped: stopped }))
 }
 

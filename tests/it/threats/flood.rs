@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use claude_mem::capture::{self, Verb};
 use claude_mem::config::{Config, Environment};
-use claude_mem::hook::{self, Verb};
 use claude_mem::paths::Home;
 use claude_mem::{spool, store};
 use serde_json::json;
@@ -92,16 +92,16 @@ fn flooding(sandbox: &Sandbox, id: &str) -> String {
 fn as_a_hook_would(sandbox: &Sandbox, home: &Home, id: &str) {
     let environment = Environment::default();
     let (mut config, _) = Config::load_forgiving(&home.config(), &environment);
-    hook::limit_payload_on_low_disk(home, &mut config);
+    capture::limit_payload_on_low_disk(home, &mut config);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as i64;
     let payload = flooding(sandbox, id).into_bytes();
-    let event = hook::accept(Verb::Save, payload, now, &config, &environment).unwrap();
+    let event = capture::event_from(Verb::Save, payload, now, &config, &environment).unwrap();
     let stored = store::open_for_hook(home, config.hook.busy_ms)
         .and_then(|mut database| store::record(&mut database, &event));
     if stored.is_err() {
         spool::write(home, &event).unwrap();
     }
-    hook::nudge(home);
+    claude_mem::nudge::send(home);
 }
 
 /// The number of events; docs/threat-model.md quotes a run with `CLAUDE_MEM_FLOOD_EVENTS=100000`.

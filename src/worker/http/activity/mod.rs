@@ -9,12 +9,12 @@ use axum::extract::State;
 use serde::Deserialize;
 
 use crate::api::{Activity, ApiError, Days, Queued, Setting, Settings, Value, Within};
+use crate::clock;
 use crate::config::Config;
 use crate::model::Millis;
 use crate::privacy::redact::Redactor;
 use crate::store::browse;
 use crate::store::queue::admin;
-use crate::worker::clock;
 use crate::worker::http::extract::Parameters;
 use crate::worker::http::routes::{health_of, running};
 use crate::worker::state::Shared;

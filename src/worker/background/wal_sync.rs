@@ -25,7 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(20);
 
 /// Syncs the WAL shortly after each write, until the last writer is gone.
-pub async fn follow(log: PathBuf, mut written: watch::Receiver<()>) {
+pub async fn run(log: PathBuf, mut written: watch::Receiver<()>) {
     let mut synced = None;
     let mut is_well = true;
     while written.changed().await.is_ok() {

@@ -15,15 +15,15 @@ use tokio::task::JoinHandle;
 
 use super::activation::{ActivationError, Origin, Sockets, bind_api, bind_nudge};
 use super::lock::{Lock, LockError};
-use super::state::Shared;
-use super::{RETRY_INTERVAL, http};
 use crate::paths::{FileIdentity, Home};
+use crate::worker::state::Shared;
+use crate::worker::{RETRY_INTERVAL, http};
 
 /// The two sockets, the lock, and the tasks that serve them.
-pub struct Doors {
+pub struct Listeners {
     lock: Lock,
-    api: Door<UnixListener>,
-    nudge: Door<UnixDatagram>,
+    api: Listener<UnixListener>,
+    nudge: Listener<UnixDatagram>,
     serving: Option<Serving>,
     /// Identity of the data directory at the start.
     directory: Option<FileIdentity>,
@@ -34,7 +34,7 @@ struct Serving {
     nudges: JoinHandle<()>,
 }
 
-struct Door<S> {
+struct Listener<S> {
     path: PathBuf,
     /// Identity of the file that leads to this socket.
     file: Option<FileIdentity>,
@@ -45,7 +45,7 @@ struct Door<S> {
     waiting: Option<UnboundedReceiver<S>>,
 }
 
-impl<S> Door<S> {
+impl<S> Listener<S> {
     fn new(path: PathBuf, socket: S, is_own: bool) -> Self {
         let (sockets, waiting) = unbounded_channel();
         let _ = sockets.send(socket);
@@ -53,7 +53,7 @@ impl<S> Door<S> {
     }
 
     /// Binds the socket again if its file is gone.
-    fn restore_files(&mut self, bind: impl FnOnce() -> Result<S, ActivationError>) {
+    fn rebind_if_missing(&mut self, bind: impl FnOnce() -> Result<S, ActivationError>) {
         if self.file.is_some() && FileIdentity::of(&self.path) == self.file {
             return;
         }
@@ -79,13 +79,13 @@ impl<S> Door<S> {
     }
 }
 
-impl Doors {
+impl Listeners {
     /// Nothing is served yet: connections wait in the backlog.
     pub fn new(home: &Home, lock: Lock, sockets: Sockets) -> Self {
         Self {
             lock,
-            api: Door::new(home.socket(), sockets.api, sockets.api_origin == Origin::Own),
-            nudge: Door::new(home.nudge_socket(), sockets.nudge, sockets.nudge_origin == Origin::Own),
+            api: Listener::new(home.socket(), sockets.api, sockets.api_origin == Origin::Own),
+            nudge: Listener::new(home.nudge_socket(), sockets.nudge, sockets.nudge_origin == Origin::Own),
             serving: None,
             directory: FileIdentity::of(home.dir()),
         }
@@ -119,8 +119,8 @@ impl Doors {
             Err(LockError::Io(error)) => tracing::error!(%error, "cannot restore the lock file: {error}"),
             other => other?,
         }
-        self.api.restore_files(|| bind_api(home));
-        self.nudge.restore_files(|| bind_nudge(home));
+        self.api.rebind_if_missing(|| bind_api(home));
+        self.nudge.rebind_if_missing(|| bind_nudge(home));
         Ok(())
     }
 

@@ -2,10 +2,10 @@
 
 use std::sync::mpsc::{self, Sender};
 
-use super::state::{Running, Shared};
 use crate::backfill::Agent;
 use crate::backfill::follow::{Follower, Signal};
 use crate::backfill::replay::Options;
+use crate::worker::state::{Running, Shared};
 
 /// Histories that are followed until this is dropped.
 #[derive(Debug)]

@@ -4,13 +4,13 @@ use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
-use super::clock;
-use super::state::{Running, Shared};
+use crate::clock;
 use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::files::backup::{self, Reason};
 use crate::store::files::row_copy;
 use crate::store::log::{LogEntry, last_entry, log, notice};
+use crate::worker::state::{Running, Shared};
 
 /// Slightly less than a day, so that the time of the backup does not drift.
 const DUE_AFTER: Millis = 23 * 60 * 60_000;

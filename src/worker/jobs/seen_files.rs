@@ -15,7 +15,7 @@ const MOST_SESSIONS: usize = 8;
 
 /// Files seen, by session.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct SeenFilesBySession {
     sessions: Mutex<HashMap<SessionId, Session>>,
 }
 
@@ -27,7 +27,7 @@ struct Session {
     next: Option<SeenFiles>,
 }
 
-impl Seen {
+impl SeenFilesBySession {
     /// Returns the files that a session has seen.
     pub fn of(&self, session: &SessionId) -> SeenFiles {
         self.sessions().get(session).map(|known| known.seen.clone()).unwrap_or_default()

@@ -5,54 +5,54 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::Connection;
 
-use super::state::Shared;
 use crate::paths::Home;
 use crate::search::{self, Half, QueryEmbedding, Similarity, SimilarityScores};
 use crate::store::{self, StoreError};
+use crate::worker::state::Shared;
 
 /// Compares a query with all embeddings, on its own two threads and connections, while the caller
 /// searches by words. The threads stay until the model is unloaded, because starting new ones for
 /// each query is too slow.
 #[derive(Debug, Default)]
-pub struct Comparing(Mutex<Option<Sender<Question>>>);
+pub struct SimilarityPool(Mutex<Option<Sender<Job>>>);
 
-struct Question {
+struct Job {
     shared: Arc<Shared>,
     query: String,
     project: Option<String>,
     reply: SyncSender<SimilarityScores>,
 }
 
-impl Comparing {
+impl SimilarityPool {
     /// Starts to compute the similarity of memories to a query.
     pub fn begin(&self, shared: &Arc<Shared>, query: &str, project: Option<&str>) -> Similarity {
         let (reply, alike) = Similarity::soon();
         let (query, project) = (query.to_owned(), project.map(ToOwned::to_owned));
-        let question = Question { shared: shared.clone(), query, project, reply };
+        let job = Job { shared: shared.clone(), query, project, reply };
         let mut thread = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // If no thread can be started, no result arrives, and words alone decide.
-        let _ = thread.get_or_insert_with(start_to_compare).send(question);
+        let _ = thread.get_or_insert_with(start_threads).send(job);
         alike
     }
 
     /// Ends the threads and closes their connections until the next query.
-    pub fn rest(&self) {
+    pub fn stop(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
-fn start_to_compare() -> Sender<Question> {
+fn start_threads() -> Sender<Job> {
     let newer = start_half(Half::Newer);
     let older = start_half(Half::Older);
-    let (sender, questions) = channel::<Question>();
-    let _ = std::thread::Builder::new().name("meaning".into()).spawn(move || {
-        for Question { shared, query, project, reply } in questions {
-            let Some(meaning) = shared.mind.understand(&query) else { continue };
+    let (sender, jobs) = channel::<Job>();
+    let _ = std::thread::Builder::new().name("embed-query".into()).spawn(move || {
+        for Job { shared, query, project, reply } in jobs {
+            let Some(embedding) = shared.embedder.embed_query(&query) else { continue };
             let (reply_half, halves) = sync_channel(2);
             for thread in [&newer, &older] {
-                let (meaning, project) = (meaning.clone(), project.clone());
+                let (embedding, project) = (embedding.clone(), project.clone());
                 let half =
-                    HalfQuestion { home: shared.home.clone(), meaning, project, reply: reply_half.clone() };
+                    HalfJob { home: shared.home.clone(), embedding, project, reply: reply_half.clone() };
                 let _ = thread.send(half);
             }
             drop(reply_half);
@@ -62,23 +62,23 @@ fn start_to_compare() -> Sender<Question> {
     sender
 }
 
-struct HalfQuestion {
+struct HalfJob {
     home: Home,
-    meaning: QueryEmbedding,
+    embedding: QueryEmbedding,
     project: Option<String>,
     reply: SyncSender<SimilarityScores>,
 }
 
-fn start_half(half: Half) -> Sender<HalfQuestion> {
-    let (sender, questions) = channel::<HalfQuestion>();
-    let _ = std::thread::Builder::new().name("comparing".into()).spawn(move || {
+fn start_half(half: Half) -> Sender<HalfJob> {
+    let (sender, jobs) = channel::<HalfJob>();
+    let _ = std::thread::Builder::new().name("similarity".into()).spawn(move || {
         let mut connection = None;
-        for question in questions {
-            let compared = compare(&mut connection, &question, half).unwrap_or_else(|error| {
+        for job in jobs {
+            let compared = compare(&mut connection, &job, half).unwrap_or_else(|error| {
                 tracing::warn!(%error, "a query was compared with only half of the embeddings: {error}");
                 SimilarityScores::default()
             });
-            let _ = question.reply.send(compared);
+            let _ = job.reply.send(compared);
         }
     });
     sender
@@ -86,14 +86,14 @@ fn start_half(half: Half) -> Sender<HalfQuestion> {
 
 fn compare(
     connection: &mut Option<Connection>,
-    question: &HalfQuestion,
+    job: &HalfJob,
     half: Half,
 ) -> Result<SimilarityScores, StoreError> {
     let database = match connection.take() {
         Some(database) => database,
-        None => store::open_reader(&question.home)?,
+        None => store::open_reader(&job.home)?,
     };
-    let compared = search::compare_half(&database, &question.meaning, question.project.as_deref(), half)?;
+    let compared = search::compare_half(&database, &job.embedding, job.project.as_deref(), half)?;
     *connection = Some(database);
     Ok(compared)
 }

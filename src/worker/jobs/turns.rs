@@ -11,10 +11,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::clock;
-use super::compressor::{Asked, Plan, next_provider_check, with_response};
-use super::state::Running;
 use super::transcript::{self, Marker};
+use crate::clock;
 use crate::compress::functions::{self, Edited};
 use crate::compress::parse::{self, TurnAnswer};
 use crate::compress::prompt::{self, Background};
@@ -32,6 +30,8 @@ use crate::store::memory::{self, NewObservation, Origin, Settlement};
 use crate::store::queue::{self, Ending, Kind, QueueRow, Work};
 use crate::store::sessions::{TurnPlace, turn_place};
 use crate::tools::{Action, Purpose, RawEvent, ToolEvent};
+use crate::worker::compressor::{Asked, Plan, next_provider_check, with_response};
+use crate::worker::state::Running;
 
 /// The result of building a settlement.
 #[derive(Debug)]

@@ -12,28 +12,28 @@ const WITHOUT_QUIET: Duration = Duration::from_secs(10);
 /// Schedules the return of memory: once after the start and after each burst of work, and regularly
 /// during continuous work.
 #[derive(Debug)]
-pub struct Rest {
+pub struct TrimTimer {
     worked: Option<Instant>,
     /// The last time memory was returned, or work began after that.
     since: Instant,
 }
 
-impl Rest {
+impl TrimTimer {
     /// Starting the worker counts as work.
     pub fn after_start() -> Self {
         Self { worked: Some(Instant::now()), since: Instant::now() }
     }
 
     /// Records that there is work now.
-    pub fn put_off(&mut self) {
-        self.work_at(Instant::now());
+    pub fn reset(&mut self) {
+        self.reset_at(Instant::now());
     }
 
     /// Returns memory if it is due. The result is the time until it may be due again, if there is
     /// memory to return.
-    pub fn keep(&mut self) -> Option<Duration> {
+    pub fn tick(&mut self) -> Option<Duration> {
         if self.is_due(Instant::now()) {
-            tokio::task::spawn_blocking(give_back);
+            tokio::task::spawn_blocking(release_memory);
         }
         Some(QUIET.saturating_sub(self.worked?.elapsed()))
     }
@@ -43,7 +43,7 @@ impl Rest {
         self.worked.is_none_or(|worked| worked.elapsed() >= QUIET)
     }
 
-    fn work_at(&mut self, now: Instant) {
+    fn reset_at(&mut self, now: Instant) {
         if self.worked.replace(now).is_none() {
             self.since = now;
         }
@@ -86,10 +86,10 @@ pub fn share_arenas() {}
 /// Returns free memory of the allocator, and code pages of our program that are not running: most
 /// were read once, for the start or a rare job. Pages that are needed again come from the page
 /// cache.
-pub fn give_back() {
+pub fn release_memory() {
     trim();
     #[cfg(target_os = "linux")]
-    if let Err(error) = code::give_back() {
+    if let Err(error) = code::release_memory() {
         tracing::debug!(%error, "cannot return the program's own pages");
     }
 }
@@ -115,21 +115,21 @@ mod tests {
     fn memory_is_returned_after_work_and_during_steady_work() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut rest = Rest { worked: Some(start), since: start };
-        assert!(!rest.is_due(at(4)));
-        assert!(rest.is_due(at(5)), "after the start");
-        assert!(!rest.is_due(at(500)), "nothing to return");
+        let mut timer = TrimTimer { worked: Some(start), since: start };
+        assert!(!timer.is_due(at(4)));
+        assert!(timer.is_due(at(5)), "after the start");
+        assert!(!timer.is_due(at(500)), "nothing to return");
         let mut given = Vec::new();
         for second in 500..525 {
-            rest.work_at(at(second));
-            if rest.is_due(at(second)) {
+            timer.reset_at(at(second));
+            if timer.is_due(at(second)) {
                 given.push(second);
             }
         }
         assert_eq!(given, [510, 520], "not immediately after a long pause");
-        assert!(!rest.is_due(at(528)));
-        assert!(rest.is_due(at(529)), "after the work");
-        assert!(!rest.is_due(at(600)));
+        assert!(!timer.is_due(at(528)));
+        assert!(timer.is_due(at(529)), "after the work");
+        assert!(!timer.is_due(at(600)));
     }
 }
 
@@ -140,7 +140,7 @@ mod code {
 
     use nix::sys::mman::{MmapAdvise, madvise};
 
-    pub fn give_back() -> io::Result<()> {
+    pub fn release_memory() -> io::Result<()> {
         let program = std::fs::read_link("/proc/self/exe")?;
         let maps = std::fs::read_to_string("/proc/self/maps")?;
         for (start, length) in maps.lines().filter_map(|line| code_range(line, &program.to_string_lossy())) {
@@ -195,7 +195,7 @@ mod code {
 
         #[test]
         fn returned_code_still_runs() {
-            super::super::give_back();
+            super::super::release_memory();
             assert_eq!(std::hint::black_box(6_i32).pow(2), 36);
         }
     }

@@ -1,19 +1,22 @@
 //! Runs a job: builds a settlement from claimed rows and stores it, or stores the reason for the
 //! failure.
 
+pub mod seen_files;
+mod transcript;
+mod turns;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::clock;
 use super::state::{Running, Shared};
-use super::turns::{self, Built};
 use crate::compress::digest::digest;
 use crate::model::{Millis, SessionId};
-use crate::search;
 use crate::store::StoreError;
 use crate::store::log::LogEntry;
 use crate::store::memory::{self, Settlement};
 use crate::store::queue::{self, ClaimId, Work};
+use crate::{clock, search};
+use turns::Built;
 
 /// Interval between attempts to store a result while the disk is full or the database is busy.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -65,7 +68,7 @@ pub async fn run(shared: &Shared, running: &Arc<Running>, work: Work) -> Result<
         }
         Err(error) => return Err(error),
     }
-    shared.note_settled();
+    shared.notify_settled();
     Ok(JobOutcome::Finished)
 }
 
@@ -111,7 +114,7 @@ async fn fail(
         })
     };
     retry_transient(shared, note).await?;
-    shared.note_settled();
+    shared.notify_settled();
     shared.nudge.notify_one();
     Ok(JobOutcome::Finished)
 }

@@ -11,7 +11,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::context::{note_shown, write_answer};
-use super::{Input, event, http};
+use super::http;
+use crate::capture::{self, Input};
+use crate::clock;
 use crate::config::{Config, Environment};
 use crate::model::{Event, EventBody, SessionStamp};
 use crate::paths::Home;
@@ -97,9 +99,9 @@ impl Asker<'_> {
         if !self.config.context.per_file {
             return Ok(());
         }
-        let text = event::text_of(&input.bytes);
+        let text = capture::text_of(&input.bytes);
         let (wire, outcome) = HookInput::parse(&text);
-        let session = event::session_of(&wire, self.config, self.environment).flatten();
+        let session = capture::session_of(&wire, self.config, self.environment).flatten();
         let given = wire.tool_input.map(RawValue::get).unwrap_or_default();
         let target = serde_json::from_str::<Target<'_>>(given).ok();
         let path =
@@ -183,7 +185,7 @@ impl Asker<'_> {
             && let Some(database) =
                 database.or_else(|| store::open_for_hook(self.home, self.config.hook.busy_ms).ok())
         {
-            note_shown(&database, told.log_event, session, answer, began.elapsed(), super::now());
+            note_shown(&database, told.log_event, session, answer, began.elapsed(), clock::now());
         }
         Ok(())
     }
@@ -197,7 +199,7 @@ struct Told {
 }
 
 fn is_called(input: &Input, name: &str) -> bool {
-    let text = event::text_of(&input.bytes);
+    let text = capture::text_of(&input.bytes);
     HookInput::parse(&text).0.hook_event_name.as_deref() == Some(name)
 }
 

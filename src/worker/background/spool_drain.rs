@@ -5,11 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::database::Database;
 use crate::model::Event;
 use crate::paths::{Home, create_private_dir};
 use crate::spool;
 use crate::store::{self, StoreError};
+use crate::worker::database::Database;
 
 /// Maximum files per batch, so that a long spool delays neither hooks nor a signal.
 const AT_ONCE: usize = 64;

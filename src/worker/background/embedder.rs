@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::comparing::Comparing;
-use super::memory;
-use super::state::{Running, Shared};
+use super::similarity_threads::SimilarityPool;
 use crate::search::QueryEmbedding;
 use crate::search::embedding::{self, Bert, Embedder, EmbeddingError, Pace};
 use crate::search::indexing::{EMBEDDED_AT_ONCE, EmbedError, vectors_for};
 use crate::store::StoreError;
 use crate::store::index::vectors;
+use crate::worker::state::{Running, Shared};
+use crate::worker::system::ram;
 
 /// The embedding model, if there is one.
 #[derive(Debug)]
-pub struct Mind {
+pub struct EmbedderHandle {
     models: PathBuf,
     state: Mutex<State>,
 }
@@ -36,7 +36,7 @@ impl std::fmt::Debug for State {
     }
 }
 
-impl Mind {
+impl EmbedderHandle {
     /// Of the model that may lie in this directory.
     pub fn new(models: PathBuf) -> Self {
         Self { models, state: Mutex::default() }
@@ -49,7 +49,7 @@ impl Mind {
 
     /// Embeds a query; `None` without a model. Takes milliseconds, plus loading the model if
     /// necessary.
-    pub fn understand(&self, query: &str) -> Option<QueryEmbedding> {
+    pub fn embed_query(&self, query: &str) -> Option<QueryEmbedding> {
         if query.trim().is_empty() {
             return None;
         }
@@ -104,14 +104,14 @@ impl Mind {
     }
 
     /// Lets the model go if nobody asked for so long, or if its file is gone, and what compares for it.
-    pub fn rest(&self, idle: Duration, comparing: &Comparing) {
+    pub fn unload_if_idle(&self, idle: Duration, similarity: &SimilarityPool) {
         let mut state = self.state();
         let is_idle = state.used.is_some_and(|used| used.elapsed() >= idle);
         if state.loaded.is_some() && !state.reading && (is_idle || !self.is_current(&state)) {
             state.loaded = None;
             drop(state);
-            comparing.rest();
-            memory::give_back();
+            similarity.stop();
+            ram::release_memory();
             tracing::debug!("unloaded the embedding model");
         }
     }
@@ -122,23 +122,23 @@ impl Mind {
 }
 
 /// Starts to embed missing rows, unless that is already running or there is no model.
-pub async fn read_on(shared: &Arc<Shared>, running: &Arc<Running>) -> Result<(), StoreError> {
-    let mind = &shared.mind;
-    let Some((identity, model)) = mind.identity().zip(embedding::installed(&mind.models)) else {
+pub async fn embed_missing(shared: &Arc<Shared>, running: &Arc<Running>) -> Result<(), StoreError> {
+    let embedder = &shared.embedder;
+    let Some((identity, model)) = embedder.identity().zip(embedding::installed(&embedder.models)) else {
         return Ok(());
     };
-    if mind.state().reading || mind.state().refused == Some(identity) {
+    if embedder.state().reading || embedder.state().refused == Some(identity) {
         return Ok(());
     }
     let missing = running.database.read(|database| vectors::missing(database, model.name, 1)).await?;
     if missing.is_empty() {
         return Ok(());
     }
-    mind.state().reading = true;
+    embedder.state().reading = true;
     let reading = Reading(shared.clone());
     let running = running.clone();
     tokio::spawn(async move {
-        if let Err(error) = read_all(&reading.0, &running).await {
+        if let Err(error) = embed_all(&reading.0, &running).await {
             tracing::warn!(%error, "cannot embed all memories");
         }
     });
@@ -150,24 +150,24 @@ struct Reading(Arc<Shared>);
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        self.0.mind.state().reading = false;
+        self.0.embedder.state().reading = false;
     }
 }
 
 /// Pause between two batches, which lets other work run.
 const BATCH_PAUSE: Duration = Duration::from_millis(20);
 
-async fn read_all(shared: &Arc<Shared>, running: &Running) -> Result<(), StoreError> {
+async fn embed_all(shared: &Arc<Shared>, running: &Running) -> Result<(), StoreError> {
     while !*shared.stopping.borrow() {
-        let mind = shared.clone();
+        let shared = shared.clone();
         let batch = running.database.read(move |database| {
-            let Some(model) = mind.mind.model() else { return Ok(None) };
+            let Some(model) = shared.embedder.model() else { return Ok(None) };
             let missing = vectors::missing(database, model.name(), EMBEDDED_AT_ONCE)?;
             match vectors_for(database, &missing, &*model, Pace::InTheBackground) {
                 Ok(made) => Ok(Some((missing, made, model))),
                 Err(EmbedError::Store(error)) => Err(error),
                 Err(EmbedError::QueryEmbedding(error)) => {
-                    mind.mind.refuse(&error);
+                    shared.embedder.refuse(&error);
                     Ok(None)
                 }
             }

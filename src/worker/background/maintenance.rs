@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
-use super::state::{Running, Shared};
-use super::{clock, daily, mind, spooled};
+use super::{daily_backup, embedder, spool_drain};
 use crate::files::atomic;
 use crate::files::disk::{self, Space};
 use crate::paths::Home;
@@ -16,7 +15,8 @@ use crate::store::files::{backup, recovery};
 use crate::store::maintenance::limits::{self, Limit};
 use crate::store::maintenance::retention;
 use crate::store::memory::learnings;
-use crate::{learn, search};
+use crate::worker::state::{Running, Shared};
+use crate::{clock, learn, search};
 
 /// WAL size in bytes that triggers a checkpoint.
 const CHECKPOINT_WAL_BYTES: u64 = 4 << 20;
@@ -55,7 +55,7 @@ pub struct Schedule {
 impl Schedule {
     /// Does everything that is due. Cheap if nothing is. The few rows that the last job left
     /// unindexed wait for an idle moment.
-    pub async fn keep_up(
+    pub async fn run(
         &mut self,
         shared: &Arc<Shared>,
         running: &Arc<Running>,
@@ -70,8 +70,10 @@ impl Schedule {
         if is_quiet && running.database.write(search::indexing::index_and_merge_some).await? {
             shared.nudge.notify_one();
         }
-        mind::read_on(shared, running).await?;
-        shared.mind.rest(Duration::from_secs(running.config.search.model_idle_s), &running.comparing);
+        embedder::embed_missing(shared, running).await?;
+        shared
+            .embedder
+            .unload_if_idle(Duration::from_secs(running.config.search.model_idle_s), &running.similarity);
         let is_due = self.hourly.is_none_or(|last| last.elapsed() >= HOUR);
         if !is_due && !self.unfinished {
             return Ok(());
@@ -90,7 +92,7 @@ impl Schedule {
             for folder in [shared.home.spool(), shared.home.backups()] {
                 atomic::clean_up(&folder);
             }
-            spooled::drop_rejected(
+            spool_drain::drop_rejected(
                 &shared.home,
                 Duration::from_secs(running.config.retention.queue_days * 24 * 3600),
             );
@@ -136,7 +138,7 @@ impl Schedule {
         let relieve = move |database: &mut _| limits::relieve(database, &limit, clock::now());
         let relief = running.database.write(relieve).await?;
         if relief.cost_events {
-            shared.note_pressure(if is_low {
+            shared.set_pressure(if is_low {
                 "the disk is nearly full: raw events are cut or dropped before they are processed"
             } else {
                 "raw events exceed retention.max_mb and are cut or dropped before they are processed"
@@ -160,11 +162,11 @@ impl Schedule {
             until_quiet(&shared).await;
             let checked = if is_first { check(shared.home.clone()).await } else { Ok(()) };
             let outcome = match checked {
-                Ok(()) => daily::backup(&shared, &running).await,
+                Ok(()) => daily_backup::backup(&shared, &running).await,
                 Err(error) => Err(error),
             };
             match outcome {
-                Err(error) if error.is_damage() => shared.note_damage(error.cause()),
+                Err(error) if error.is_damage() => shared.set_damage(error.cause()),
                 Err(error) => tracing::warn!(%error, "the backup failed: {error}"),
                 Ok(()) => {}
             }

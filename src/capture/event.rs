@@ -14,7 +14,7 @@ use crate::project::Project;
 use crate::protocol::HookInput;
 
 /// The event to store; none if the user does not want this recorded.
-pub fn accept(
+pub fn event_from_input(
     verb: Verb,
     input: &Input,
     now: Millis,

@@ -1,0 +1,9 @@
+//! Work beside the queue: maintenance, backups, the spool, the WAL, the embedding model.
+
+pub mod daily_backup;
+pub mod embedder;
+pub mod history_follow;
+pub mod maintenance;
+pub mod similarity_threads;
+pub mod spool_drain;
+pub mod wal_sync;
