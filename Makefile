@@ -102,7 +102,7 @@ MODEL_CACHE ?= target/model-cache
 # A failing seed prints the command that repeats it.
 .PHONY: torture
 torture: ## Try to break the programs by random schedules (make torture MINUTES=10, or SEED=7 STEPS=60)
-	@CLAUDE_MEM_HOME=$(abspath target/tmp/model-cache) $(CARGO) run --locked --quiet --bin claude-mem -- model install || true
+	@CLAUDE_MEM_HOME=$(abspath target/tmp/model-cache) $(CARGO) run --locked --quiet --bin claude-mem -- model install minilm || true
 	@CLAUDE_MEM_TORTURE_SEED=$(or $(SEED),$(shell date +%s)) CLAUDE_MEM_TORTURE_STEPS=$(STEPS) \
 	 CLAUDE_MEM_TORTURE_MINUTES=$(or $(MINUTES),$(if $(SEED),0,5)) \
 	 $(CARGO) test --locked --quiet --test torture -- --nocapture every_accepted_event

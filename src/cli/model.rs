@@ -19,7 +19,7 @@ use crate::store::{self, StoreError};
 /// Manage the embedding model for search by meaning
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  claude-mem model install\n  claude-mem model install e5-small\n  claude-mem model install --file model.whl\n  claude-mem model status --json"
+    after_help = "Examples:\n  claude-mem model install\n  claude-mem model install minilm\n  claude-mem model install --file model.whl\n  claude-mem model status --json"
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -32,7 +32,7 @@ enum Action {
     ///
     /// Only one model is installed at a time: a new one replaces the old one and its embeddings.
     Install {
-        /// The model: minilm (21 MB) or e5-small (79 MB, better on long conversations, slower); the installed one, else minilm
+        /// The model: e5-small (79 MB, finds more) or minilm (21 MB, faster); the installed one, else e5-small
         #[arg(value_parser = named, conflicts_with = "file")]
         name: Option<&'static Published>,
         /// Install this file instead: the published archive, or the model itself

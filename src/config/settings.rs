@@ -220,8 +220,6 @@ pub struct Search {
     pub summaries_weight: f64,
     #[serde(deserialize_with = "not_negative")]
     pub prompts_weight: f64,
-    #[serde(deserialize_with = "not_negative")]
-    pub floor: f64,
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub model_idle_s: u64,
 }

@@ -64,7 +64,8 @@ pub fn candidates(
     for clue in &query.clues {
         own.push(read(OWN, clue)?);
         let is_common = own.last().is_some_and(|list| list.len() >= longest);
-        contexts.push(if is_common || !has_context { Vec::new() } else { read("context", clue)? });
+        let reads_context = !is_common && (has_context || clue.shape == Shape::Days);
+        contexts.push(if reads_context { read("context", clue)? } else { Vec::new() });
     }
     let is_unknown = |at: usize| own[at].is_empty() && contexts[at].is_empty();
     let unknown: Vec<usize> = (0..own.len()).filter(|at| is_unknown(*at)).collect();
@@ -79,7 +80,9 @@ pub fn candidates(
     let having = |list: &Vec<Place>| {
         if is_long(list) { (scope.rows * 0.2).max(list.len() as f64) } else { list.len() as f64 }
     };
-    let rarities: Vec<f64> = own.iter().map(|list| rarity(scope.rows, having(list))).collect();
+    let rarity_of =
+        |(own, context)| rarity(scope.rows, having(if Vec::is_empty(own) { context } else { own }));
+    let rarities: Vec<f64> = own.iter().zip(&contexts).map(rarity_of).collect();
     let mut found = Candidates { places: Vec::new(), rarities, contexts, corrections };
     let mut order: Vec<usize> = (0..own.len()).filter(|at| !is_long(&own[*at])).collect();
     order.sort_by_key(|at| own[*at].len());

@@ -6,9 +6,11 @@
 //! in [`parameters`] and [`answer`], the figures behind each ingredient in docs/decisions/003-search.md.
 
 mod candidates;
+mod dates;
 pub mod embedding;
 mod files;
 mod filter;
+mod glossary;
 pub mod indexing;
 mod near_duplicates;
 mod newest;

@@ -1,8 +1,11 @@
 //! A question: a text of any kind becomes clues, each with the expression that the index understands. Nothing that
 //! is typed can be a syntax error: every word is quoted.
 
+use super::dates::relative_days;
+use super::glossary::in_english;
 use super::stop_words::is_stop_word;
 use super::words::{fold, humps, key, pairs, words};
+use crate::model::Millis;
 
 /// One thing to look for.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +29,8 @@ pub enum Shape {
     Phrase(Vec<String>),
     /// A character of an unspaced script, wherever it stands.
     Character(String),
+    /// Days, which only a row's context has.
+    Days,
 }
 
 /// A query, understood.
@@ -46,11 +51,23 @@ const MOST_CLUES: usize = 40;
 /// Of a longer text the beginning is enough.
 const MOST_BYTES: usize = 8192;
 
+/// Weight of the English word for a word of another language.
+const TRANSLATED: f64 = 0.7;
+
 /// Beginnings of questions for a reason, in the languages that we know.
 const REASONS: &str =
     "why reason reasons rationale warum wieso weshalb grund pourquoi 为什么 为何 原因 理由 なぜ";
 
 impl Query {
+    /// Understands a text that is asked at a time: `yesterday` and the like are days.
+    pub fn parse_at(text: &str, now: Millis) -> Self {
+        let mut query = Self::parse(text);
+        if let Some(expression) = relative_days(text, now) {
+            query.add(Clue { expression, shape: Shape::Days, weight: 1.0, asked: String::new() });
+        }
+        query
+    }
+
     /// Understands a text, whatever it is.
     pub fn parse(text: &str) -> Self {
         let text = super::words_cut(text, MOST_BYTES);
@@ -73,6 +90,9 @@ impl Query {
             if !query.clues.is_empty() {
                 break;
             }
+        }
+        for word in in_english(text) {
+            query.add(Clue { asked: String::new(), ..word_clue(word, TRANSLATED) });
         }
         query
     }
@@ -270,8 +290,8 @@ mod tests {
 
     #[test]
     fn unspaced_scripts_are_sought_by_pairs_and_single_characters_anywhere() {
-        assert_eq!(expressions("连接池"), ["\"连接\"", "\"接池\""]);
-        assert_eq!(expressions("池"), ["\"池\" *"]);
+        assert_eq!(expressions("连接池"), ["\"连接\"", "\"接池\"", "\"pool\""]);
+        assert_eq!(expressions("鯨"), ["\"鯨\" *"]);
     }
 
     #[test]

@@ -53,7 +53,10 @@ const BEFORE_FILTERS: usize = 40;
 /// Observations of a longer time are not listed.
 const MOST_IN_TIME: usize = 20_000;
 /// The hits of a session that lift each other.
-const LIFTING: usize = 3;
+const LIFTING: usize = 2;
+
+/// A best row with a smaller share of the question than this matches by chance.
+const SURE: f64 = 0.6;
 
 const DAY: f64 = 24.0 * 60.0 * 60_000.0;
 
@@ -86,7 +89,7 @@ impl<'a> Search<'a> {
     }
 
     pub fn run(mut self) -> Result<Found, StoreError> {
-        let mut query = Query::parse(&self.request.query);
+        let mut query = Query::parse_at(&self.request.query, self.as_of.now);
         if query.clues.is_empty() {
             return self.newest();
         }
@@ -94,13 +97,13 @@ impl<'a> Search<'a> {
         let matcher = Matcher::new(&query.clues);
         let mut entries = self.read(&found.places, &matcher)?;
         self.add_pending(&mut entries, &query, &matcher)?;
-        let scores = self.similarities(&query)?;
-        self.add_similar(&mut entries, &scores, &matcher)?;
         self.score_words(&mut entries, &query.clues, &found);
-        self.score_meaning(&mut entries, &scores)?;
+        let scores = self.similarities(&query)?;
+        if self.add_similar(&mut entries, &scores, &matcher)? {
+            self.score_words(&mut entries, &query.clues, &found);
+        }
+        self.add_meaning(&mut entries, &scores)?;
         self.lift(&mut entries, &query);
-        // With a model nearly everything is a little alike.
-        entries.retain(|entry| entry.parts.words > 0.0 || entry.score >= self.settings.floor);
         entries
             .sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| newer_first(&a.document, &b.document)));
         let entries = fold_turns(fold_near_duplicates(entries));
@@ -236,6 +239,7 @@ impl<'a> Search<'a> {
         let asked: f64 = clues.iter().zip(&found.rarities).map(|(clue, rarity)| clue.weight * rarity).sum();
         let mut sessions: HashMap<String, Vec<f64>> = HashMap::new();
         for entry in entries.iter_mut() {
+            entry.parts.words = 0.0;
             for (at, clue) in clues.iter().enumerate() {
                 let has = |place| found.contexts[at].binary_search(&place).is_ok();
                 let context = if entry.place.is_some_and(has) { self.settings.context_weight } else { 0.0 };
@@ -251,7 +255,9 @@ impl<'a> Search<'a> {
         for entry in entries.iter_mut().filter(|entry| entry.parts.words > 0.0) {
             let best = &sessions[&entry.document.session_id];
             let lift = best.iter().sum::<f64>() / LIFTING as f64;
-            entry.parts.session = self.settings.session_weight * lift;
+            let weight = self.settings.session_weight;
+            entry.parts.session = weight * lift;
+            entry.score = (entry.parts.words + entry.parts.session) / (1.0 + weight);
         }
     }
 
@@ -263,37 +269,50 @@ impl<'a> Search<'a> {
         self.request.similarity.scores(self.database, self.scope.as_ref())
     }
 
-    /// Brings in the rows that are most alike and share no word with the query.
+    /// Brings in the rows that are nearest in meaning, whatever their words, if any is near enough: to a model nearly everything
+    /// is a little alike. Returns true if there are new ones.
     fn add_similar(
         &self,
         entries: &mut Vec<Entry>,
         scores: &SimilarityScores,
         matcher: &Matcher<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
+        let floor = scores.scale.floor * (1.0 - best_score(entries).min(1.0)).powi(2);
+        let nearest = scores.best();
+        if nearest < floor {
+            return Ok(false);
+        }
         let known: HashSet<Place> = entries.iter().filter_map(|entry| entry.place).collect();
         let depth = self.settings.depth() / 2;
         let most = if self.request.filter.is_picky() { depth * BEFORE_FILTERS } else { depth };
         let mut unknown = Vec::new();
-        for place in scores.most_similar(most).into_iter().filter(|place| !known.contains(place)) {
-            if self.passes(place)? {
+        for (place, cosine) in scores.most_similar(most) {
+            if f64::from(cosine) >= nearest / 2.0 && !known.contains(&place) && self.passes(place)? {
                 unknown.push(place);
             }
         }
         entries.extend(self.read(&unknown, matcher)?);
-        Ok(())
+        Ok(!unknown.is_empty())
     }
 
-    /// Adds the meaning of a row: both scores are absolute, and the weight belongs to the model.
-    fn score_meaning(&self, entries: &mut [Entry], scores: &SimilarityScores) -> Result<(), StoreError> {
-        let weight = scores.weight();
-        for entry in entries.iter_mut() {
-            if let Some(place) = entry.place {
-                entry.parts.meaning = scores.of(self.database, place)?.map_or(0.0, f64::from);
-            }
-            let words = entry.parts.words + entry.parts.session;
-            entry.score =
-                (1.0 - weight) * words / (1.0 + self.settings.session_weight) + weight * entry.parts.meaning;
+    /// Scores by words and by meaning together, both as shares of the best, so that each counts by its weight. Where even the
+    /// best row has little of the question in words, they are chance, and the weight of meaning grows.
+    fn add_meaning(&self, entries: &mut [Entry], scores: &SimilarityScores) -> Result<(), StoreError> {
+        let (best_words, nearest) = (best_score(entries), scores.best());
+        if nearest <= 0.0 {
+            return Ok(());
         }
+        let trust = (best_words / SURE).min(1.0).powi(2) / best_words.max(f64::EPSILON);
+        for entry in entries.iter_mut() {
+            let cosine = entry.place.map(|place| scores.cosine(self.database, place)).transpose()?.flatten();
+            entry.parts.meaning = (f64::from(cosine.unwrap_or_default()) / nearest).clamp(0.0, 1.0);
+            let weight = scores.scale.weight;
+            entry.score = (1.0 - weight) * trust * entry.score + weight * entry.parts.meaning;
+        }
+        // The best hit is worth its words or its meaning, so that scores of different queries can be compared.
+        let worth =
+            best_words.max(nearest / scores.scale.most).min(1.0) / best_score(entries).max(f64::EPSILON);
+        entries.iter_mut().for_each(|entry| entry.score *= worth);
         Ok(())
     }
 
@@ -372,6 +391,10 @@ fn called(document: &Document, matcher: &Matcher<'_>) -> Snippet {
     } else {
         snippet::mark_all(super::words_cut(&document.title, 400), matcher)
     }
+}
+
+fn best_score(entries: &[Entry]) -> f64 {
+    entries.iter().map(|entry| entry.score).fold(0.0, f64::max)
 }
 
 fn newer_first(a: &Document, b: &Document) -> std::cmp::Ordering {

@@ -88,6 +88,7 @@ impl<'a> Matcher<'a> {
                 Shape::Any(any) => Wanted::Any(any.iter().map(&mut number).collect()),
                 Shape::Phrase(all) => Wanted::Phrase(all.iter().map(&mut number).collect()),
                 Shape::Character(character) => Wanted::Character(character.chars().next().unwrap_or('\0')),
+                Shape::Days => Wanted::Any(Vec::new()),
             })
             .collect();
         let beginnings = Beginnings::of(stems.keys().copied());
@@ -209,7 +210,7 @@ pub fn rarity(rows: f64, having: f64) -> f64 {
 }
 
 /// BM25's saturation: how soon repetition stops to count.
-const SATURATION: f64 = 1.2;
+const SATURATION: f64 = 0.8;
 
 /// BM25's value of a number of occurrences, 1 for one. Without its correction for length, which cost 1.2 points of LoCoMo.
 pub fn saturated(count: f64) -> f64 {

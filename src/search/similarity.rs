@@ -29,7 +29,7 @@ pub struct SimilarityScores {
     known: Vec<(Place, f32)>,
     /// The model and the meaning to compare other rows with, if they were not compared.
     others: Option<(KnownModel, QueryEmbedding)>,
-    scale: Scale,
+    pub(super) scale: Scale,
 }
 
 impl FromIterator<(Place, f32)> for SimilarityScores {
@@ -54,12 +54,8 @@ impl SimilarityScores {
         Self { others, scale, ..known }
     }
 
-    /// The nearness of one row, from 0 to 1, if it is known.
-    pub(super) fn of(&self, database: &Connection, place: Place) -> Result<Option<f32>, StoreError> {
-        Ok(self.likeness(database, place)?.map(|likeness| self.scale.nearness(likeness)))
-    }
-
-    fn likeness(&self, database: &Connection, place: Place) -> Result<Option<f32>, StoreError> {
+    /// The cosine of one row, if it is known.
+    pub(super) fn cosine(&self, database: &Connection, place: Place) -> Result<Option<f32>, StoreError> {
         if let Ok(at) = self.known.binary_search_by_key(&place, |(place, _)| *place) {
             return Ok(Some(self.known[at].1));
         }
@@ -67,17 +63,17 @@ impl SimilarityScores {
         Ok(vectors::at(database, *model, place)?.and_then(|blob| embedding.vector.likeness(&blob)))
     }
 
-    /// The share of meaning in a score; 0 if nothing was compared.
-    pub(super) fn weight(&self) -> f64 {
-        if self.known.is_empty() { 0.0 } else { self.scale.weight }
+    /// The largest cosine; below every other if nothing was compared.
+    pub(super) fn best(&self) -> f64 {
+        self.known.iter().map(|(_, cosine)| f64::from(*cosine)).fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// The most alike places, the best first.
-    pub(super) fn most_similar(&self, most: usize) -> Vec<Place> {
+    /// The places with the largest cosines, the largest first.
+    pub(super) fn most_similar(&self, most: usize) -> Vec<(Place, f32)> {
         let better = |a: &(Place, f32), b: &(Place, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
         let mut best = TopK::new(most, better);
         self.known.iter().for_each(|likeness| best.offer(*likeness));
-        best.in_order().into_iter().map(|(place, _)| place).collect()
+        best.in_order()
     }
 }
 
@@ -255,7 +251,7 @@ mod tests {
         assert_eq!(promising.most_similar(10), all.most_similar(10));
         for (place, likeness) in &all.known {
             assert_eq!(
-                promising.likeness(&database, *place).unwrap(),
+                promising.cosine(&database, *place).unwrap(),
                 Some(*likeness),
                 "whether promising or not"
             );

@@ -2,7 +2,6 @@
 //! way. Without a model search works by words alone.
 
 mod bert;
-mod glossary;
 mod integer_graph;
 pub mod package;
 mod published;
@@ -19,28 +18,21 @@ pub use vector::Vector;
 use super::{QueryEmbedding, words_cut};
 use crate::store::index::search::Document;
 
-/// The range of a model's likenesses: each model has one of its own.
+/// The range of a model's cosines: each model has one of its own (docs/decisions/003-search.md).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
     /// The share of meaning in a score.
     pub weight: f64,
-    /// Texts that are no more alike than this have nothing in common.
-    pub least: f32,
-    /// Texts this alike say the same.
-    pub most: f32,
+    /// If no row reaches this cosine, nothing is found by meaning alone. Words in common lower it.
+    pub floor: f64,
+    /// The cosine of texts that say the same.
+    pub most: f64,
 }
 
 impl Default for Scale {
     /// The scale of the default model.
     fn default() -> Self {
         ALL[0].scale
-    }
-}
-
-impl Scale {
-    /// From 0 for texts with nothing in common to 1 for those that say the same.
-    pub fn nearness(&self, likeness: f32) -> f32 {
-        ((likeness - self.least) / (self.most - self.least)).clamp(0.0, 1.0)
     }
 }
 
@@ -108,8 +100,10 @@ pub fn of_query(query: &str, model: &dyn Embedder) -> Result<Option<QueryEmbeddi
     Ok(Some(QueryEmbedding { model: model.name(), scale: model.scale(), vector }))
 }
 
-/// The parts of a memory that have a meaning of their own.
+/// The parts of a memory that have a meaning of their own. Its concepts stand at both ends, so that they weigh more.
 pub fn text_of(document: &Document) -> String {
     let concepts: Vec<String> = serde_json::from_str(&document.concepts).unwrap_or_default();
-    [document.title.as_str(), &document.summary, &concepts.join(", ")].join(". ")
+    let concepts = concepts.join(", ");
+    let parts = [concepts.as_str(), &document.title, &document.summary, &concepts];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ")
 }

@@ -51,7 +51,7 @@ fn a_summary_is_among_many_observations_with_the_same_common_word() {
         .database
         .execute_batch(
             "INSERT INTO session_summaries (uid, session_id, project, request, completed, created_at)
-         VALUES ('u', 's', 'p', 'Tame the cache', 'It is tame', 1)",
+         VALUES ('u', 's', 'p', 'Tame the cache', 'The cache is tame', 1)",
         )
         .unwrap();
     memory.index_some();

@@ -90,11 +90,11 @@ fn surroundings(database: &Connection, document: &Document) -> Result<String, St
     if document.kind != Kind::Observation {
         return Ok(String::new());
     }
-    let sql = "SELECT coalesce(title, '') || ' ' || substr(coalesce(summary, ''), 1, 300) FROM
+    let sql = "SELECT coalesce(title, '') || ' ' || substr(coalesce(summary, ''), 1, 200) FROM
                  (SELECT title, summary FROM observations WHERE session_id = ?1 AND id < ?2 AND deleted_at IS NULL ORDER BY id DESC LIMIT ?4)
-               UNION ALL SELECT coalesce(title, '') || ' ' || substr(coalesce(summary, ''), 1, 300) FROM
+               UNION ALL SELECT coalesce(title, '') || ' ' || substr(coalesce(summary, ''), 1, 200) FROM
                  (SELECT title, summary FROM observations WHERE session_id = ?1 AND id > ?2 AND deleted_at IS NULL ORDER BY id LIMIT ?5)
-               UNION ALL SELECT substr(prompt, 1, 300) FROM user_prompts WHERE session_id = ?1 AND prompt_number = ?3 AND is_raw = 0";
+               UNION ALL SELECT substr(prompt, 1, 200) FROM user_prompts WHERE session_id = ?1 AND prompt_number = ?3 AND is_raw = 0";
     let mut statement = database.prepare_cached(sql)?;
     let Document { session_id, id, prompt_number, .. } = document;
     let texts = statement

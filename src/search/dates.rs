@@ -1,0 +1,111 @@
+//! Days that a query names relative to the present, as the index has them with every row: `3 February 2026`.
+
+use jiff::civil::{Date, Weekday};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+
+use super::words::{fold, words};
+use crate::model::Millis;
+
+/// The index's expression for the days of `yesterday`, `last week`, `3 days ago` or `last friday`; none if no such day is named.
+pub fn relative_days(text: &str, now: Millis) -> Option<String> {
+    let today = Timestamp::from_millisecond(now).ok()?.to_zoned(TimeZone::UTC).date();
+    let words: Vec<String> = words(text).map(|word| fold(word.text)).collect();
+    let phrases = (0..words.len()).find_map(|at| phrases(&words[..at], &words[at], today))?;
+    (!phrases.is_empty()).then(|| format!("({})", phrases.join(" OR ")))
+}
+
+/// The phrases for a word, given the words before it.
+fn phrases(before: &[String], word: &str, today: Date) -> Option<Vec<String>> {
+    let last = before.last().map_or("", String::as_str);
+    let back = match last {
+        "last" | "previous" | "past" | "letzte" | "letzten" | "letzter" => Some(1),
+        "this" | "diese" | "diesen" | "dieser" => Some(0),
+        _ => None,
+    };
+    match word {
+        "today" | "heute" => days(today, 0, 1),
+        "yesterday" | "gestern" => days(today, 1, 1),
+        "week" | "woche" => week(today, back?),
+        "month" | "monat" => month(today, back?),
+        "ago" => {
+            let count =
+                before.get(before.len().checked_sub(2)?)?.parse().ok().filter(|count| *count < MOST_BACK)?;
+            match last.trim_end_matches('s') {
+                "day" => days(today, count, 1),
+                "week" => week(today, count),
+                "month" => month(today, count),
+                _ => None,
+            }
+        }
+        _ if back == Some(1) || last == "on" => {
+            let weekday = WEEKDAYS.iter().position(|known| *known == word)?;
+            let since = today.weekday().since(Weekday::from_monday_zero_offset(weekday as i8).ok()?);
+            days(today, if since == 0 { 7 } else { i64::from(since) }, 1)
+        }
+        _ => None,
+    }
+}
+
+/// A query that names a longer time ago means no day.
+const MOST_BACK: i64 = 1_000;
+
+const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+/// Several days, the first of them so many days back.
+fn days(today: Date, back: i64, count: i64) -> Option<Vec<String>> {
+    let day = |offset: i64| today.checked_sub(back.days()).ok()?.checked_add(offset.days()).ok();
+    (0..count).map(|offset| Some(day(offset)?.strftime("\"%-d %B %Y\"").to_string())).collect()
+}
+
+fn week(today: Date, back: i64) -> Option<Vec<String>> {
+    days(today, back * 7 + i64::from(today.weekday().to_monday_zero_offset()), 7)
+}
+
+fn month(today: Date, back: i64) -> Option<Vec<String>> {
+    let month = today.first_of_month().checked_sub(back.months()).ok()?;
+    Some(vec![month.strftime("\"%B %Y\"").to_string()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wednesday, 18 November 2026.
+    const NOW: Millis = 1_795_000_000_000;
+
+    #[test]
+    fn relative_days_become_dates() {
+        let expected = [
+            ("what did we do yesterday?", "(\"17 November 2026\")"),
+            ("the migration 3 days ago", "(\"15 November 2026\")"),
+            ("last friday", "(\"13 November 2026\")"),
+            ("decisions of last month", "(\"October 2026\")"),
+            ("2 months ago", "(\"September 2026\")"),
+        ];
+        for (query, days) in expected {
+            assert_eq!(relative_days(query, NOW).as_deref(), Some(days), "{query}");
+        }
+        let week = relative_days("bugs of last week", NOW).unwrap();
+        assert!(
+            week.starts_with("(\"9 November 2026\" OR") && week.ends_with("\"15 November 2026\")"),
+            "{week}"
+        );
+    }
+
+    #[test]
+    fn other_queries_name_no_days() {
+        for query in [
+            "",
+            "week",
+            "the last commit",
+            "ago",
+            "9999999999999999999 days ago",
+            "99999999999 weeks ago",
+            "99999 months ago",
+            "on",
+        ] {
+            assert_eq!(relative_days(query, NOW), None, "{query}");
+        }
+    }
+}
