@@ -24,7 +24,12 @@ pub(crate) fn commits(commands: &[Simple], output: &str, went_well: bool) -> Vec
     // An amended commit without a new message is the work of an earlier turn.
     let only_amends =
         |simple: &Simple| simple.words.iter().any(|word| word == "--amend") && message(simple).0.is_empty();
-    if commands.iter().any(only_amends) {
+    // Replayed commits are earlier work, too.
+    let replays = |simple: &Simple| {
+        simple.words.first().is_some_and(|word| word == "git")
+            && simple.words.iter().any(|word| word == "rebase" || word == "cherry-pick")
+    };
+    if commands.iter().any(only_amends) || commands.iter().any(replays) {
         return Vec::new();
     }
     let mut printed: Vec<Commit> = output.lines().filter_map(printed_commit).take(16).collect();

@@ -223,6 +223,7 @@ fn is_lasting(event: &ToolEvent) -> bool {
 fn summary(turn: &Turn, material: &Material, title: &str) -> Option<String> {
     let stands = |statement: &&Statement| {
         statement.text.split_whitespace().count() >= 4
+            && !statement.is_loose
             && !statement.text.ends_with(['?', ':'])
             && !is_near(&statement.text, title)
     };

@@ -19,8 +19,12 @@ pub(super) struct Statement {
     pub lead: String,
     /// The items, if it is a list.
     pub items: Vec<String>,
+    /// True for an item of a list without an introduction.
+    pub is_item: bool,
     /// True for a row of a table.
     pub is_row: bool,
+    /// True if it points at something that was left out: code, an offer.
+    pub is_loose: bool,
     /// True for a conclusion: "Bottom line: …", "I'd recommend …".
     pub is_verdict: bool,
     /// The section that it is in.
@@ -74,6 +78,8 @@ pub(super) fn gives_reason(text: &str) -> bool {
 
 /// Maximum length of a message that is read, in bytes. Closings have a median of 858 characters.
 const MOST_BYTES: usize = 32 * 1024;
+/// The level of a heading that is only a bold line.
+const BOLD_LEVEL: usize = 7;
 /// Length at which a list's statement takes no further item, in bytes.
 const LIST_BYTES: usize = 360;
 
@@ -109,6 +115,8 @@ struct Reader {
     statements: Vec<Statement>,
     title: Option<String>,
     section: Section,
+    /// The enclosing heading that decides about its parts: its level, kind and text.
+    outer: Option<(usize, Section, String)>,
     /// The heading, until a statement has taken it.
     heading: String,
     paragraph: String,
@@ -129,13 +137,7 @@ impl Reader {
             self.columns.clear();
         } else if let Some(heading) = heading(trimmed) {
             self.end_block();
-            self.section = section_of(&heading);
-            self.heading = without_opener(heading.trim_end_matches(':'));
-            let is_title =
-                trimmed.starts_with('#') && self.section == Section::Body && !is_neutral(&self.heading);
-            if is_title && self.title.is_none() && self.statements.len() <= 1 {
-                self.title = Some(self.heading.clone());
-            }
+            self.begin_section(trimmed, &heading);
         } else if trimmed.starts_with('|') {
             self.end_block();
             self.row(trimmed);
@@ -156,6 +158,29 @@ impl Reader {
         }
     }
 
+    /// Begins a section. Below "Proposed solution" or "Verification" every part is of that kind, and named after it.
+    fn begin_section(&mut self, line: &str, heading: &str) {
+        let level = line.bytes().take_while(|byte| *byte == b'#').count();
+        let level = if level == 0 { BOLD_LEVEL } else { level };
+        self.is_adjacent = false;
+        self.heading = without_opener(heading.trim_end_matches(':'));
+        self.section = section_of(heading);
+        match &self.outer {
+            Some((outer, section, name)) if level > *outer && self.section == Section::Body => {
+                self.section = *section;
+                if *section == Section::Proposal {
+                    self.heading = format!("{name}, {}", self.heading);
+                }
+            }
+            _ if self.section == Section::Body => self.outer = None,
+            _ => self.outer = Some((level, self.section, self.heading.clone())),
+        }
+        let is_title = level < BOLD_LEVEL && self.section == Section::Body && !is_neutral(&self.heading);
+        if is_title && self.title.is_none() && self.statements.is_empty() {
+            self.title = Some(self.heading.clone());
+        }
+    }
+
     /// Ends a paragraph, which is one statement: its sentences need each other. The last one introduces what follows if it ends
     /// with a colon, or stands without a period right above a list.
     fn end_paragraph(&mut self, is_before_list: bool) {
@@ -171,9 +196,6 @@ impl Reader {
             text.ends_with(':') || is_before_list && !text.ends_with(['.', '!', '?', '。'])
         };
         self.lead = kept.pop_if(introduces);
-        // "This causes:" after code points at something that is not there.
-        let is_lost = |lead: &mut String| kept.is_empty() && !self.is_adjacent && points_back(lead);
-        self.lead.take_if(is_lost);
         let text = kept.join(" ");
         match self.statements.last_mut() {
             // "This means …" needs the statement right above it.
@@ -192,13 +214,18 @@ impl Reader {
             return;
         }
         let lead = self.lead.take();
-        if lead.as_deref().is_some_and(is_offer) {
+        // "This causes:" points at something that was left out.
+        let is_lost = |lead: &str| !self.is_adjacent && points_back(lead);
+        if lead.as_deref().is_some_and(|lead| is_offer(lead) || is_lost(lead)) {
+            self.is_adjacent = false;
             return;
         }
         let lead = lead.filter(|lead| !is_filler(lead));
         let is_alone = |item: &String| item.split_whitespace().count() >= 5;
         if lead.is_none() && self.section != Section::Open && items.iter().all(is_alone) {
-            items.into_iter().for_each(|item| self.push_text(item, false));
+            for text in items {
+                self.push(Statement { text, is_item: true, ..Statement::default() });
+            }
             return;
         }
         let lead = lead.map(|lead| lead.trim_end_matches(':').to_owned()).unwrap_or_default();
@@ -223,10 +250,12 @@ impl Reader {
         let is_whole = |lead: &String| {
             lead.split_whitespace().count() >= 5 && !is_offer(lead) && !is_filler(lead) && !is_dangling(lead)
         };
-        if let Some(lead) = lead.filter(is_whole) {
+        let has_lead = lead.is_some();
+        let lead = lead.filter(is_whole);
+        self.is_adjacent &= !has_lead || lead.is_some();
+        if let Some(lead) = lead {
             self.push_text(format!("{lead}."), false);
         }
-        self.is_adjacent = false;
     }
 
     fn row(&mut self, line: &str) {
@@ -272,13 +301,18 @@ impl Reader {
         };
         let heading = if statement.is_row { String::new() } else { self.take_heading(&text) };
         let is_verdict = statement.is_verdict || is_verdict(&heading);
-        self.statements.push(Statement { text, heading, section, is_verdict, ..statement });
+        let is_loose = !self.is_adjacent && heading.is_empty() && points_back(&text);
+        self.statements.push(Statement { text, heading, section, is_verdict, is_loose, ..statement });
         self.is_adjacent = true;
     }
 
     /// The heading for the first statement below it.
     fn take_heading(&mut self, text: &str) -> String {
-        let heading = std::mem::take(&mut self.heading);
+        // A proposal is marked as one wherever it is shown.
+        let heading = match self.section {
+            Section::Proposal => self.heading.clone(),
+            _ => std::mem::take(&mut self.heading),
+        };
         let is_repeated = text.to_lowercase().starts_with(&heading.to_lowercase());
         let is_needless = is_repeated
             || is_neutral(&heading)

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::prose::{plain, sentences};
-use super::title::{is_clear, title_line};
+use super::title::{is_banned, is_clear, title_line};
 use crate::compress::turn::is_client_text;
 use crate::text::{capitalised, each, pattern, shorten};
 
@@ -158,7 +158,11 @@ pub(super) fn stated(request: &str) -> Option<String> {
 pub(super) fn first_line(request: &str) -> Option<String> {
     let first = sentences_of(request).into_iter().next().map(|sentence| without_politeness(&sentence))?;
     let line = title_line(&first);
-    (line.split_whitespace().count() >= 4 && !is_trivial(&line)).then_some(line)
+    let is_talk = ["I ", "I'm", "How about", "But ", "And ", "So ", "What about"]
+        .iter()
+        .any(|start| line.starts_with(start));
+    (!is_talk && !is_banned(&line) && line.split_whitespace().count() >= 4 && !is_trivial(&line))
+        .then_some(line)
 }
 
 /// True for a question that asks for an answer, not for work.

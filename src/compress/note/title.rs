@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::Material;
-use super::prose::{Statement, is_dangling, sentences, without_number};
+use super::prose::{Section, Statement, is_dangling, sentences, without_number};
 use super::request::{self, Asked, is_trivial};
 use crate::compress::turn::Turn;
 use crate::text::{capitalised, each, head, listed, one_line, pattern, shorten};
@@ -31,6 +31,7 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
     let of_kind = |kind: Asked| asked.iter().find(|(known, _)| *known == kind).map(|(_, line)| line.clone());
     let lead = lead(material, has_acted);
     let own = material.own_title.as_deref().map(|heading| title_line(&without_person(heading)));
+    let own = own.filter(|line| has_verb(line) || strong_words(line) >= 4);
     let clear_lead = own.into_iter().chain(lead.clone()).find(|line| is_clear(line));
     // An instruction that was not carried out would claim that it was.
     let requested = if has_acted { of_kind(Asked::Instruction) } else { of_kind(Asked::Question) };
@@ -48,10 +49,11 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
         .or_else(inherited)
         .or_else(reported)
         .or_else(|| listed_change(material).filter(|_| has_acted))
-        .or_else(|| turn.request().and_then(request::first_line))
         .or_else(|| from_files(turn))
+        .or_else(|| turn.request().and_then(request::first_line))
         .or(lead)
-        .or_else(|| Some(title_line(turn.request()?)).filter(|line| !line.is_empty()))
+        .or_else(|| material.body().find_map(|statement| title_of(&statement.text)))
+        .filter(|line| !is_banned(line))
 }
 
 /// The error that a prompt quotes.
@@ -82,13 +84,17 @@ fn lead(material: &Material, has_acted: bool) -> Option<String> {
         match statement.lead.as_str() {
             "" if !statement.items.is_empty() => None,
             "" => title_of(&statement.text),
-            // A list without a statement in front is a detail.
-            lead => title_of(lead).filter(|line| has_verb(line)),
+            lead => title_of(lead),
         }
+        // The name of a section, or a place alone, is no statement.
+        .filter(|line| has_verb(line) && !is_dangling(line))
     };
     let lines: Vec<String> = material
         .body()
         .filter(|statement| statement.text.split_whitespace().count() >= 4)
+        .filter(|statement| {
+            !statement.is_item && !statement.is_loose && statement.section != Section::Proposal
+        })
         .filter_map(line)
         .take(3)
         .collect();
@@ -99,8 +105,9 @@ fn lead(material: &Material, has_acted: bool) -> Option<String> {
 
 /// The first clear change among listed ones, for an answer that has nothing else.
 fn listed_change(material: &Material) -> Option<String> {
-    let mut items = material.body().flat_map(|statement| &statement.items).filter_map(|item| title_of(item));
-    items.find(|line| is_change(line) && is_clear(line))
+    let alone = material.body().filter(|statement| statement.is_item).map(|statement| &statement.text);
+    let listed = material.body().flat_map(|statement| &statement.items);
+    alone.chain(listed).filter_map(|item| title_of(item)).find(|line| is_change(line) && is_clear(line))
 }
 
 /// The first sentence of a text as a title; `None` for a question.
@@ -158,7 +165,10 @@ fn is_change(text: &str) -> bool {
 
 /// True for a statement, as opposed to the name of a section.
 fn has_verb(line: &str) -> bool {
-    const VERBS: &str = "is|are|was|were|has|have|had|does|do|did|can|can't|cannot|could|will|would|should|must|may|doesn't|isn't|aren't|wasn't|don't|needs|uses|keeps|gets|makes|runs|returns";
+    const VERBS: &str = "is|are|was|were|has|have|had|does|do|did|can|can't|cannot|could|will|would|should|must|may|might|doesn't|isn't|aren't|wasn't|weren't|don't|didn't|won't|\
+        needs|uses|keeps|gets|makes|runs|returns|adds|removes|checks|creates|handles|reads|writes|stores|shows|fails|failed|calls|works|means|causes|allows|prevents|lets|requires|includes|contains|\
+        exists|matches|happens|starts|stops|sets|takes|gives|supports|tracks|triggers|expects|falls|goes|comes|looks|leaves|resolves|defaults|applies|improves|reduces|replaces|passes|points|belongs|\
+        ist|sind|war|hat|wird|kann|est|sont|été|a";
     is_change(line) || line.split_whitespace().any(|word| each(VERBS).any(|verb| verb == word.to_lowercase()))
 }
 
@@ -226,6 +236,15 @@ const WEAK: &str = "the|a|an|to|of|in|on|for|and|or|with|is|are|be|was|were|we|i
     anything|everything|code|file|files|test|tests|work|works|sure|maybe|really|very|too|only|up|out|into|about|other|first|last|way|case|cases|issue|issues|problem|place|places|part|left|right|help|doing|\
     following|provide|analysis|implement|implemented|implementation|summary|branch|line|lines|step|steps|phase|task|pr|comment|comments|approach|logic|version|plan|clear|detailed|several|couple|it|its|this|that|these|those|they|them";
 
+/// True for a word that says something about a subject.
+fn is_strong(word: &str) -> bool {
+    word.chars().count() > 2 && !each(WEAK).any(|known| known == word)
+}
+
+fn strong_words(line: &str) -> usize {
+    line.to_lowercase().split(|char: char| !char.is_alphanumeric()).filter(|word| is_strong(word)).count()
+}
+
 /// True if someone who was not there understands the line: it names its subject and points at nothing outside of itself.
 pub(super) fn is_clear(line: &str) -> bool {
     let lower = line.to_lowercase();
@@ -243,7 +262,7 @@ pub(super) fn is_clear(line: &str) -> bool {
         .filter(|word| !word.is_empty())
         .collect();
     let among = |list: &'static str, word: &str| each(list).any(|known| known == word);
-    let is_strong = |word: &&&str| word.chars().count() > 2 && !among(WEAK, word);
+    let is_strong = |word: &&&str| is_strong(word);
     let strong = words.iter().filter(is_strong).count();
     let names = line.split_whitespace().filter(|word| is_name(word)).count();
     // A pronoun is fine behind the words that it stands for.
@@ -265,6 +284,13 @@ pub(super) fn is_clear(line: &str) -> bool {
         && is_balanced(line)
         && symbols <= 2
         && !first.starts_with(|char: char| char.is_ascii_digit())
+}
+
+/// True for titles that name a chore instead of its subject.
+pub(super) fn is_banned(line: &str) -> bool {
+    const BANNED: &str = "run |research |find that|answer:|commit |push |switch |pull |stage |plan: |implement the following|change file";
+    let lower = format!("{} ", line.to_lowercase());
+    each(BANNED).any(|start| lower.starts_with(start))
 }
 
 /// True if code marks, parentheses and quotes come in pairs.
