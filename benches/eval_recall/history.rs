@@ -10,6 +10,7 @@ use crate::project::Project;
 
 /// The sessions of a project, those that began first at the front.
 pub struct History {
+    pub project: String,
     pub sessions: Vec<Session>,
 }
 
@@ -25,6 +26,8 @@ pub struct Session {
     pub story: Vec<String>,
     /// The words of its prompts and closing messages.
     pub words: HashSet<String>,
+    /// The words of its closing messages.
+    pub answers: HashSet<String>,
 }
 
 impl History {
@@ -46,7 +49,7 @@ impl History {
             session.known.clone_from(&known);
             known.extend(session.edited.iter().chain(&session.read).cloned());
         }
-        Self { sessions }
+        Self { project: project.name.clone(), sessions }
     }
 
     pub fn session(&self, id: &str) -> Option<&Session> {
@@ -65,6 +68,7 @@ impl Session {
                 let payload: Value = serde_json::from_str(&payload.json).unwrap_or_default();
                 let closing = payload["last_assistant_message"].as_str().unwrap_or_default();
                 self.words.extend(words(closing));
+                self.answers.extend(words(closing));
                 self.story.push(format!("ANSWER: {}", short(closing, 600)));
             }
             EventBody::Tool(tool) => self.tool(tool, root),

@@ -24,6 +24,7 @@ mod prompt;
 #[path = "../eval_notes/replay.rs"]
 #[allow(dead_code, reason = "the notes need more of it")]
 mod replay;
+mod repo;
 mod report;
 #[path = "../eval_notes/response.rs"]
 mod response;

@@ -2,8 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use claude_mem::context::in_session::FLOOR;
-
 use crate::history::History;
 use crate::lines;
 use crate::session::{Case, Kind};
@@ -12,7 +10,7 @@ pub fn print(cases: &[Case], histories: &[History]) {
     starts(cases, histories);
     lines::print(cases, histories);
     prompts(cases);
-    floors(cases);
+    lines::floors(cases, histories);
     others(cases);
     times(cases);
 }
@@ -78,32 +76,6 @@ fn prompts(cases: &[Case]) {
             .collect();
         let told = of.iter().filter(|case| !case.text.is_empty()).count();
         println!("| {label} | {} | {} |", of.len(), percent(told, of.len()));
-    }
-}
-
-/// The answers that other floors would give, ignoring memories shown before.
-fn floors(cases: &[Case]) {
-    println!("\nThe floor is {FLOOR}. Others, before what was shown already is left out:\n");
-    println!(
-        "| floor | all prompts | of 5 to 19 words | of 20 to 49 | of 50 and more | memories each |\n|---|---|---|---|---|---|"
-    );
-    for step in 8..=16 {
-        let floor = f64::from(step) * 0.05;
-        let mut cells = vec![format!("{floor:.2}")];
-        for (least, most) in [(1, usize::MAX), (5, 19), (20, 49), (50, usize::MAX)] {
-            let in_range = |case: &&Case| (least..=most).contains(&case.asked.split_whitespace().count());
-            let of: Vec<&Case> =
-                cases.iter().filter(|case| case.kind == Kind::Prompt).filter(in_range).collect();
-            let told = of.iter().filter(|case| case.fits.first().is_some_and(|fit| *fit >= floor)).count();
-            cells.push(percent(told, of.len()));
-        }
-        let fits: Vec<usize> = cases
-            .iter()
-            .map(|case| case.fits.iter().filter(|fit| **fit >= floor).count())
-            .filter(|count| *count > 0)
-            .collect();
-        cells.push(format!("{:.1}", fits.iter().sum::<usize>() as f64 / fits.len().max(1) as f64));
-        println!("| {} |", cells.join(" | "));
     }
 }
 

@@ -8,12 +8,14 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::Options;
 use crate::history::{History, short};
+use crate::report::first_of;
 use crate::session::{Case, Kind};
 
 /// Writes `sample-SEED.md`. The draw depends on the moment only, so that two versions of the program are graded on the same
 /// moments where both have an answer.
 pub fn write(cases: &[Case], histories: &[History], options: &Options, folder: &Path) -> Result<PathBuf> {
     let mut text = format!("# Context that sessions got, seed {}\n", options.seed);
+    let firsts = first_of(cases, Kind::Prompt);
     for (kind, name, count) in [
         (Kind::Start, "Starts", options.starts),
         (Kind::Prompt, "Prompts", options.moments),
@@ -44,6 +46,14 @@ pub fn write(cases: &[Case], histories: &[History], options: &Options, folder: &
                 writeln!(text, "\n**Asked**\n\n{}", quoted(&case.asked))?;
             }
             writeln!(text, "\n**Answer** ({} tokens)\n\n{}", case.tokens, quoted(&case.text))?;
+            if let Some(first) = firsts.get(case.session.as_str()).filter(|_| kind == Kind::Start) {
+                writeln!(
+                    text,
+                    "\n**With the first prompt** ({} tokens)\n\n{}",
+                    first.tokens,
+                    quoted(&first.text)
+                )?;
+            }
             story(&mut text, case, histories)?;
         }
     }

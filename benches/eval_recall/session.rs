@@ -6,11 +6,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use claude_mem::config::Config;
 use claude_mem::context::in_session::{self, InSessionQuery, Snippet, Trigger};
-use claude_mem::context::{self, Hint, RelevanceQuery, RepoState, relevance};
+use claude_mem::context::{self, Hint, RelevanceQuery, relevance};
 use claude_mem::model::{Event, EventBody, SessionId, SessionStamp};
 use claude_mem::nudge;
 use claude_mem::store;
-use claude_mem::store::context::Shown;
+use claude_mem::store::context::{Memory, Shown};
 use claude_mem::store::log::{LogEntry, log};
 use rusqlite::{Connection, params};
 use serde_json::Value;
@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::history::within;
 use crate::project::Project;
 use crate::replay::{Scratch, Worker};
+use crate::repo::Repo;
 
 /// The kind of a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +43,8 @@ pub struct Case {
     pub ms: f64,
     /// The lines of a start, with their layers.
     pub lines: Vec<(&'static str, String)>,
-    /// Fit of the best memories for a prompt, 0 to 1.
-    pub fits: Vec<f64>,
+    /// The best memories for a prompt, whatever the floor: fit, text and changed files.
+    pub candidates: Vec<(f64, String)>,
 }
 
 /// Replays a project.
@@ -64,6 +65,7 @@ pub fn replay(scratch: &Scratch, project: &Project) -> Result<Vec<Case>> {
         began,
         waiting: HashMap::new(),
         count: HashMap::new(),
+        repo: Repo::default(),
         cases: Vec::new(),
     };
     for event in &project.events {
@@ -85,12 +87,14 @@ struct Player<'a> {
     /// Tool events of turns that have not ended.
     waiting: HashMap<String, Vec<Event>>,
     count: HashMap<String, usize>,
+    repo: Repo,
     cases: Vec<Case>,
 }
 
 impl Player<'_> {
     fn play(&mut self, event: &Event) -> Result<()> {
         let Some(session) = &event.session else { return Ok(()) };
+        self.repo.check_out(session, &self.project.root);
         match &event.body {
             EventBody::Start { source } => {
                 self.scratch.record(std::slice::from_ref(event))?;
@@ -115,11 +119,12 @@ impl Player<'_> {
                     let asked = format!("{command}\n{error}");
                     self.ask(session, Kind::Failure, asked, &Trigger::Failure { error }, event.at)?;
                 } else if matches!(name, "Edit" | "Write" | "MultiEdit")
-                    && let Some(moment) = edit(&payload["tool_input"], &self.project.root)
+                    && let Some(trigger) = edit(&payload["tool_input"], &self.project.root)
                 {
-                    let asked = described(&moment);
-                    self.ask(session, Kind::Edit, asked, &moment, event.at)?;
+                    let asked = described(&trigger);
+                    self.ask(session, Kind::Edit, asked, &trigger, event.at)?;
                 }
+                self.repo.record(session, tool, &payload, &self.project.root);
                 self.waiting.entry(session.id.as_str().to_owned()).or_default().push(event.clone());
             }
             EventBody::Summarize(_) | EventBody::End { .. } => self.end_turn(session, event)?,
@@ -156,6 +161,7 @@ impl Player<'_> {
             relevance::SearchRelevance::new(&self.database, &self.config.search, &self.project.name, now);
         let recall = |question: &RelevanceQuery| search.find(question);
         let budget = usize::try_from(self.config.context.budget)?;
+        let repo_state = self.repo.state(session, &self.project.root);
         let built = context::build(
             &self.database,
             &context::Request {
@@ -164,7 +170,7 @@ impl Player<'_> {
                 root: &self.project.root,
                 session_id: session.id.as_str(),
                 source,
-                repo_state: RepoState { branch: session.branch.clone(), ..RepoState::default() },
+                repo_state,
                 recall: Some(&recall),
                 hint: Hint::default(),
                 now,
@@ -183,7 +189,7 @@ impl Player<'_> {
             text: built.text,
             lines: built.lines.into_iter().map(|line| (line.layer, line.text)).collect(),
             ms,
-            fits: Vec::new(),
+            candidates: Vec::new(),
             ..self.case(session)
         };
         self.cases.push(case);
@@ -195,11 +201,11 @@ impl Player<'_> {
         session: &SessionStamp,
         kind: Kind,
         asked: String,
-        moment: &Trigger,
+        trigger: &Trigger,
         now: i64,
     ) -> Result<()> {
         let settings = &self.config.context;
-        let budget = match moment {
+        let budget = match trigger {
             Trigger::Prompt { .. } => settings.per_prompt_budget,
             Trigger::FileEdit { .. } => settings.per_file_budget,
             Trigger::Failure { .. } => settings.on_failure_budget,
@@ -215,17 +221,30 @@ impl Player<'_> {
             budget,
         };
         let began = Instant::now();
-        let told: Snippet = in_session::build(&self.database, &request, moment, &Shown::default())?;
+        let snippet: Snippet = in_session::build(&self.database, &request, trigger, &Shown::default())?;
         let ms = began.elapsed().as_secs_f64() * 1000.0;
-        let fits = match moment {
+        let fits = match trigger {
             Trigger::Prompt { text } => in_session::fitted(&self.database, &request, text)?,
             _ => Vec::new(),
         };
-        if !told.text.is_empty() {
-            self.note(moment.event_type(), session, told.log_data(moment, budget), now)?;
+        if !snippet.text.is_empty() {
+            self.note(trigger.event_type(), session, snippet.log_data(trigger, budget), now)?;
         }
-        let fits = fits.iter().map(|fitted| fitted.fit).take(3).collect();
-        let case = Case { kind, asked, tokens: told.tokens, text: told.text, ms, fits, ..self.case(session) };
+        let text = |memory: &Memory| {
+            format!("{} {} {}", memory.title, memory.summary, memory.files_modified.join(" "))
+        };
+        let candidates = fits.iter().map(|fitted| (fitted.fit, text(&fitted.memory))).take(3).collect();
+        let lines = snippet.lines.iter().map(|line| (line.layer, line.text.clone())).collect();
+        let case = Case {
+            kind,
+            asked,
+            tokens: snippet.tokens,
+            text: snippet.text,
+            lines,
+            ms,
+            candidates,
+            ..self.case(session)
+        };
         self.cases.push(case);
         Ok(())
     }
@@ -248,7 +267,7 @@ impl Player<'_> {
             tokens: 0,
             ms: 0.0,
             lines: Vec::new(),
-            fits: Vec::new(),
+            candidates: Vec::new(),
         }
     }
 }
@@ -272,8 +291,8 @@ fn edit(input: &Value, root: &str) -> Option<Trigger> {
     Some(Trigger::FileEdit { path, added, removed })
 }
 
-fn described(moment: &Trigger) -> String {
-    let Trigger::FileEdit { path, added, removed } = moment else { return String::new() };
+fn described(trigger: &Trigger) -> String {
+    let Trigger::FileEdit { path, added, removed } = trigger else { return String::new() };
     let list = |sign: &str, lines: &[String]| {
         lines.iter().take(12).map(|line| format!("\n{sign} {line}")).collect::<String>()
     };

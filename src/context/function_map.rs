@@ -3,6 +3,7 @@
 use super::Request;
 use super::observations::ending;
 use super::page::Line;
+use super::repo_state::is_topic;
 use crate::model::Millis;
 use crate::project::without_worktree;
 use crate::store::context::{CodeChange, Memory};
@@ -103,8 +104,10 @@ pub fn most_changed(memories: &[Memory]) -> Option<Line> {
     })
 }
 
-/// One line for each of the files that were changed last.
+/// Returns one line for each of the files that were changed last, on a branch with a topic of its own: on any other one the
+/// next session has little to do with them.
 pub fn lines(request: &Request<'_>, changes: &[CodeChange]) -> impl Iterator<Item = Line> {
+    let has_topic = request.repo_state.branch.as_deref().is_some_and(is_topic);
     let mut files: Vec<File<'_>> = Vec::new();
     for change in changes {
         let path = without_worktree(request.relative(&change.file_path));
@@ -120,7 +123,7 @@ pub fn lines(request: &Request<'_>, changes: &[CodeChange]) -> impl Iterator<Ite
     files.retain(|file| !file.changed.is_empty());
     let rank = |file: &File<'_>| (file.last, file.changed.len());
     files.sort_by(|a, b| rank(b).cmp(&rank(a)).then_with(|| a.path.cmp(b.path)));
-    files.into_iter().take(MOST_DETAILED).map(File::line)
+    files.into_iter().take(if has_topic { MOST_DETAILED } else { 0 }).map(File::line)
 }
 
 impl<'a> File<'a> {

@@ -243,6 +243,7 @@ impl<'a> Build<'a> {
             self.carried = (RESERVE * self.request.budget / WHOLE).saturating_sub(used);
         }
         let sessions = self.sessions();
+        let newest = observations::newest(self.database, self.request);
         let index = sessions
             .as_ref()
             .map(|sessions| sessions::lines(self.request, sessions).into_iter())
@@ -250,7 +251,6 @@ impl<'a> Build<'a> {
         self.layer(&SESSION_INDEX, index, has_title);
         let branch = self.request.repo_state.branch.as_deref();
         let code = table::code_changes(self.database, self.request.project, branch);
-        let newest = observations::newest(self.database, self.request);
         let most_changed = newest.as_deref().ok().and_then(function_map::most_changed);
         let code = code
             .as_ref()

@@ -36,10 +36,14 @@ const HALF_DAYS: f64 = 4.0;
 
 /// A candidate that scores less than this share of the best is not worth its tokens.
 const LEAST_SHARE: f64 = 0.4;
-/// Most notes at the start, and most with those about changed files or of this branch. The prompt brings the ones that it needs.
-const MOST_NOTES: usize = 4;
-const MOST_CLOSE: usize = 6;
-/// Most pinned notes, and the score that puts them before all others.
+/// Most notes at the start, most with those about files that differ from the last commit, and most with those of this topic
+/// branch. The prompt brings the ones that it needs.
+const MOST_NOTES: usize = 1;
+const MOST_OF_CHANGES: usize = 2;
+const MOST_OF_BRANCH: usize = 4;
+/// More changed files than this have no topic in common.
+const FEW_CHANGED: usize = 8;
+/// Most pinned notes, which take no place of the others, and the score that puts them first.
 const MOST_PINNED: u32 = 4;
 const PINNED: f64 = 100.0;
 /// Words in common from which on two observations are taken for one.
@@ -53,8 +57,8 @@ const DAY: f64 = 24.0 * 60.0 * 60_000.0;
 struct Candidate {
     memory: Memory,
     score: f64,
-    /// True if it is about changed files or of this branch.
-    is_close: bool,
+    /// Its place must be below this.
+    most: usize,
     /// The reason for its choice.
     why: String,
 }
@@ -93,15 +97,19 @@ pub fn lines(
             let score = pinned + score(&memory, relevance, topic, request.now, question);
             let why = why(&memory, relevance, topic, score, question);
             let is_of_branch = topic.is_some() && memory.branch.as_deref() == topic;
-            let is_close =
-                memory.is_pinned || is_of_branch || files_in_common(&memory, &question.files) > 0.0;
-            Candidate { memory, score, is_close, why }
+            let most = match is_of_branch {
+                _ if memory.is_pinned => usize::MAX,
+                true => MOST_OF_BRANCH,
+                false if is_about_changes(&memory, &question.changed_files) => MOST_OF_CHANGES,
+                false => MOST_NOTES,
+            };
+            Candidate { memory, score, most, why }
         })
         .collect();
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.memory.id.cmp(&a.memory.id)));
     let best = candidates.iter().find(|candidate| !candidate.memory.is_pinned);
     let least = best.map_or(0.0, |best| best.score * LEAST_SHARE);
-    candidates.retain(|candidate| candidate.is_close || candidate.score >= least);
+    candidates.retain(|candidate| candidate.most > MOST_NOTES || candidate.score >= least);
     let roots = [request.root.to_owned(), request.project_path.to_owned()];
     Ok(render(candidates, seen, request.now, roots))
 }
@@ -195,6 +203,12 @@ fn files_in_common(memory: &Memory, files: &[String]) -> f64 {
     ((count(&memory.files_modified) + 0.4 * count(&memory.files_read)) / 2.0).min(1.0)
 }
 
+/// True if the memory changed one of the few files that differ from the last commit.
+fn is_about_changes(memory: &Memory, changed: &[String]) -> bool {
+    changed.len() <= FEW_CHANGED
+        && memory.files_modified.iter().any(|known| changed.iter().any(|file| is_same_file(known, file)))
+}
+
 /// Decisions and defects are needed again; a mere change can be seen in the code.
 pub fn weight_of_type(kind: &str) -> f64 {
     match kind {
@@ -214,8 +228,9 @@ fn render(
     roots: [String; 2],
 ) -> impl Iterator<Item = Line> {
     let mut kept: Vec<WordSet> = Vec::new();
-    candidates.into_iter().filter_map(move |Candidate { memory, why, is_close, .. }| {
-        if kept.len() >= if is_close { MOST_CLOSE } else { MOST_NOTES } {
+    let mut pinned = 0;
+    candidates.into_iter().filter_map(move |Candidate { memory, why, most, .. }| {
+        if kept.len() - pinned >= most {
             return None;
         }
         let words = WordSet::of(&[&memory.title, &memory.summary]);
@@ -231,6 +246,7 @@ fn render(
             return None;
         }
         kept.push(words);
+        pinned += usize::from(memory.is_pinned);
         Some(line(&memory, &wording, "", now).because(why))
     })
 }

@@ -21,7 +21,9 @@ pub struct RepoState {
 pub struct RelevanceQuery {
     /// Words, the most wording first.
     pub words: Vec<String>,
-    /// Changed files.
+    /// Files that differ from the last commit.
+    pub changed_files: Vec<String>,
+    /// These, and the files of the last commits.
     pub files: Vec<String>,
     /// The session whose work goes on.
     pub continues: Option<String>,
@@ -32,9 +34,34 @@ const MOST_WORDS: usize = 14;
 const MOST_FILES: usize = 40;
 
 /// Parts of a branch's name that give its kind, not its topic.
-const KINDS_OF_BRANCH: [&str; 15] = [
-    "main", "master", "develop", "dev", "trunk", "head", "feature", "feat", "fix", "bugfix", "hotfix",
-    "chore", "release", "wip", "branch",
+const KINDS_OF_BRANCH: [&str; 27] = [
+    "main",
+    "master",
+    "develop",
+    "dev",
+    "trunk",
+    "head",
+    "next",
+    "staging",
+    "stable",
+    "production",
+    "prod",
+    "preview",
+    "nightly",
+    "canary",
+    "edge",
+    "beta",
+    "alpha",
+    "integration",
+    "feature",
+    "feat",
+    "fix",
+    "bugfix",
+    "hotfix",
+    "chore",
+    "release",
+    "wip",
+    "branch",
 ];
 
 /// True if the branch's name has a topic.
@@ -65,6 +92,7 @@ impl RelevanceQuery {
         }
         let files = repo_state.changed_files.iter().chain(&repo_state.committed_files).take(MOST_FILES);
         question.files = files.cloned().collect();
+        question.changed_files.clone_from(&repo_state.changed_files);
         question
     }
 
@@ -114,7 +142,12 @@ mod tests {
     #[test]
     fn a_branch_speaks_by_what_it_is_about() {
         assert_eq!(topic_words("feature/login-rate_limit"), ["login", "rate", "limit"]);
-        assert!(!is_topic("main") && !is_topic("release/2026.1") && is_topic("fix/upload-retry"));
+        assert!(
+            !is_topic("main")
+                && !is_topic("next")
+                && !is_topic("release/2026.1")
+                && is_topic("fix/upload-retry")
+        );
     }
 
     #[test]

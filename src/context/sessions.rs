@@ -14,22 +14,29 @@ use crate::text::line::one_line;
 const CONTINUED: usize = 300;
 const EARLIER: usize = 160;
 const TITLE: usize = 130;
-/// Sessions whose open points may still matter, and how long they do.
-const WITH_OPEN: usize = 6;
-const OPEN_DAYS: Millis = 14 * 24 * 60 * 60_000;
-const MOST_OPEN: usize = 6;
+/// Maximum number of session lines, and the same with sessions of this topic branch: beyond the last ones, only these have
+/// more to do with the next one than any other (docs/decisions/014-context-lines.md).
+const LAST: usize = 2;
+const MOST_OF_BRANCH: usize = 4;
+/// Open items of the last session are listed this long, those of the last one on this topic branch longer: the branch is not
+/// finished.
+const OPEN_FOR: Millis = 3 * 24 * 60 * 60_000;
+const OPEN_ON_BRANCH_FOR: Millis = 21 * 24 * 60 * 60_000;
+const MOST_OPEN: usize = 3;
 const OPEN_ITEM: usize = 170;
 
-/// One line for each session with a title or an outcome, and the open points.
+/// Returns one line for each session with a title or an outcome, and the open items.
 pub fn lines(request: &Request<'_>, sessions: &[SessionLine]) -> Vec<Line> {
     let of_branch = continued(&request.repo_state, sessions).map(|session| session.id.as_str());
+    let topic = request.repo_state.branch.as_deref().filter(|branch| is_topic(branch));
     let mut seen = SeenText::default();
     let mut lines = Vec::new();
     for (at, session) in sessions.iter().enumerate() {
-        let is_continued = at == 0 || of_branch == Some(session.id.as_str());
-        if lines.len() >= most_lines(request, session) {
+        let is_of_branch = topic.is_some() && session.branch.as_deref() == topic;
+        if lines.len() >= if is_of_branch { MOST_OF_BRANCH } else { LAST } {
             continue;
         }
+        let is_continued = at == 0 || of_branch == Some(session.id.as_str());
         let Some(digest) = digest(request, session, if is_continued { CONTINUED } else { EARLIER }) else {
             continue;
         };
@@ -38,37 +45,16 @@ pub fn lines(request: &Request<'_>, sessions: &[SessionLine]) -> Vec<Line> {
             continue;
         }
         seen.note(&digest);
-        let why = match is_continued {
-            true if at == 0 => "the last session",
-            true => "the last session of this branch",
-            false => "a recent session",
+        let why = match (at, is_of_branch) {
+            (0, _) => "the last session",
+            (_, true) => "a session of this branch",
+            (_, false) => "a recent session",
         };
         let text = format!("{}: {digest}", when(request, session));
         lines.push(Line { text, lasting: digest, why: why.into(), ..Line::default() });
     }
-    let open = open_points(request, sessions);
-    // The points of the last sessions matter more than the oldest sessions.
-    let place = lines.len().min(MOST_BEFORE_OPEN);
-    let later = lines.split_off(place);
-    lines.extend(open);
-    lines.extend(later);
+    lines.extend(open_items(request, sessions, of_branch));
     lines
-}
-
-/// Session lines before the open points.
-const MOST_BEFORE_OPEN: usize = 8;
-/// Sessions that get a line whatever they were about, and those of this branch or of the last hour. Measured on the open projects:
-/// from the fourth on, a session has no more to do with the next one than any other (docs/decisions/014-context-lines.md).
-const LAST: usize = 3;
-const MOST_RELATED: usize = 5;
-const HOUR: Millis = 60 * 60_000;
-
-/// The number of lines before this session that leave room for it.
-fn most_lines(request: &Request<'_>, session: &SessionLine) -> usize {
-    let topic = request.repo_state.branch.as_deref().filter(|branch| is_topic(branch));
-    let is_of_branch = topic.is_some() && session.branch.as_deref() == topic;
-    let is_fresh = request.now - session.last_activity_at < HOUR;
-    if is_of_branch || is_fresh { MOST_RELATED } else { LAST }
 }
 
 fn when(request: &Request<'_>, session: &SessionLine) -> String {
@@ -127,13 +113,19 @@ fn outcome(text: &str, room: usize) -> String {
     chosen.into_iter().map(|at| statements[at].as_str()).collect::<Vec<_>>().join(" ")
 }
 
-/// The points that the last sessions left open, each with its age, without those that a later session has done.
-fn open_points(request: &Request<'_>, sessions: &[SessionLine]) -> Vec<Line> {
+/// The items that the last session and the last one of this branch left open, each with its age, without those that a later
+/// session has done.
+fn open_items(request: &Request<'_>, sessions: &[SessionLine], of_branch: Option<&str>) -> Vec<Line> {
     let mut seen = SeenText::default();
     let mut lines = Vec::new();
-    for (at, session) in sessions.iter().enumerate().take(WITH_OPEN) {
-        if request.now - session.last_activity_at > OPEN_DAYS {
-            break;
+    for (at, session) in sessions.iter().enumerate() {
+        let listed_for = match of_branch == Some(session.id.as_str()) {
+            true => OPEN_ON_BRANCH_FOR,
+            false if at == 0 => OPEN_FOR,
+            false => continue,
+        };
+        if request.now - session.last_activity_at > listed_for {
+            continue;
         }
         let later: Vec<WordSet> = sessions[..at]
             .iter()

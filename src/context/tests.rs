@@ -94,6 +94,12 @@ impl History {
         build(&self.database, &request(budget))
     }
 
+    /// The same on a branch.
+    pub fn context_on(&self, branch: &str, budget: usize) -> Context {
+        let repo_state = RepoState { branch: Some(branch.into()), ..RepoState::default() };
+        build(&self.database, &Request { repo_state, ..request(budget) })
+    }
+
     pub fn run(&self, sql: &str) {
         self.database.execute_batch(sql).unwrap();
     }
@@ -110,6 +116,9 @@ fn request(budget: usize) -> Request<'static> {
         ..Request::default()
     }
 }
+
+/// The branch of the last session of [`rich`].
+const RETRY: &str = "fix/retry";
 
 /// A project with something in every layer.
 pub fn rich() -> History {
@@ -130,7 +139,7 @@ pub fn rich() -> History {
             files: &["src/queue.rs", "src/upload.rs"],
         },
     );
-    history.session("b", PATH, "main", NOW - 2 * DAY);
+    history.session("b", PATH, RETRY, NOW - 2 * DAY);
     history.summary(
         "b",
         "Uploads die when the storage answers 503",
@@ -195,7 +204,7 @@ fn snapshots_of_whole_contexts() {
         },
     );
     insta::assert_snapshot!("one_session", one.context(2000).text);
-    insta::assert_snapshot!("every_layer", rich().context(2000).text);
+    insta::assert_snapshot!("every_layer", rich().context_on(RETRY, 2000).text);
     insta::assert_snapshot!("fifty_sessions", fifty().context(2000).text);
     let summaries = History::new();
     let prompts = History::new();
@@ -241,7 +250,7 @@ fn fifty() -> History {
 fn snapshot_of_a_broken_layer() {
     let history = rich();
     history.run("DROP TABLE learnings");
-    let context = history.context(2000);
+    let context = history.context_on(RETRY, 2000);
     assert_eq!(context.layers, ["session_index", "function_map", "observations"]);
     assert_eq!(context.skipped, ["learnings"]);
     assert!(context.failed[0].contains("learnings"), "{:?}", context.failed);
@@ -259,7 +268,7 @@ fn any_layer_may_break_and_the_others_stand() {
         let history = rich();
         // Triggers and references of the table go with it.
         history.run(&format!("PRAGMA foreign_keys = OFF; ALTER TABLE {table} RENAME TO {table}_lost"));
-        let context = history.context(2000);
+        let context = history.context_on(RETRY, 2000);
         assert_eq!(context.skipped, [layer]);
         assert_eq!((context.layers.len(), context.failed.len()), (3, 1), "{layer}");
     }
@@ -482,39 +491,32 @@ fn the_latest_sessions_are_found_without_a_scan() {
 }
 
 #[test]
-fn open_points_are_told_with_their_age_until_a_later_session_has_done_them() {
+fn open_items_of_the_branch_are_listed_until_a_later_session_has_done_them() {
     let history = rich();
     history.run(
         "UPDATE sessions SET title = 'Retry uploads', open_items = json_array('Make the number of attempts a setting',
          'Count retries in the metrics') WHERE id = 'b'",
     );
-    let context = history.context(2000).text;
-    assert!(
-        context.contains("- Still open\n  - Make the number of attempts a setting (2 days ago)"),
-        "{context}"
-    );
+    let context = history.context_on(RETRY, 2000).text;
+    let open = "- Still open\n  - Make the number of attempts a setting (2 days ago)";
+    assert!(context.contains(open), "{context}");
     history.session("c", PATH, "main", NOW - HOUR);
     history.summary("c", "Make the attempts a setting", "The number of attempts is a setting now.", "");
-    let context = history.context(2000).text;
-    assert!(
-        !context.contains("Make the number of attempts") && context.contains("Count retries"),
-        "{context}"
-    );
+    let context = history.context_on(RETRY, 2000).text;
+    let is_done = !context.contains("Make the number of attempts");
+    assert!(is_done && context.contains("Count retries"), "{context}");
+    // Elsewhere only the last session's items are listed.
+    let context = history.context_on("main", 2000).text;
+    assert!(!context.contains("Count retries"), "{context}");
 }
 
 #[test]
-fn another_branch_is_named_and_its_code_is_not_told() {
+fn another_branch_is_named_and_its_code_is_left_out() {
     let history = rich();
-    let on = |branch: &str| {
-        let repo_state = RepoState { branch: Some(branch.into()), ..RepoState::default() };
-        build(&history.database, &Request { repo_state, ..request(2000) }).text
-    };
-    let (here, elsewhere) = (on("main"), on("feature/metrics"));
-    assert!(here.contains("backoff [NEW]") && !here.contains("branch main"), "{here}");
-    assert!(
-        !elsewhere.contains("backoff [NEW]") && elsewhere.contains("2 days ago, branch main: "),
-        "{elsewhere}"
-    );
+    let (here, elsewhere) = (history.context_on(RETRY, 2000).text, history.context_on("main", 2000).text);
+    assert!(here.contains("backoff [NEW]") && !here.contains("branch fix/retry"), "{here}");
+    assert!(!elsewhere.contains("backoff [NEW]"), "{elsewhere}");
+    assert!(elsewhere.contains("2 days ago, branch fix/retry: "), "{elsewhere}");
 }
 
 #[test]
@@ -536,10 +538,15 @@ fn every_line_is_explained_with_its_cost() {
 #[test]
 fn unused_tokens_go_to_later_layers() {
     let used = |history: &History, budget: usize, layer: &str| -> usize {
-        let context = history.context(budget);
+        let context = history.context_on(RETRY, budget);
         context.lines.iter().filter(|line| line.layer == layer).map(|line| line.tokens).sum()
     };
     let (all, without_code) = (fifty(), fifty());
+    for history in [&all, &without_code] {
+        history.run(&format!(
+            "UPDATE sessions SET branch = '{RETRY}'; UPDATE observations SET branch = '{RETRY}'"
+        ));
+    }
     without_code.run("DELETE FROM function_map");
     // At budgets that the last layer uses up. With more, the number of its lines is the limit.
     let mut has_more = 0;

@@ -76,6 +76,13 @@ pub fn memories(database: &Connection, project: &str, ids: &[i64]) -> Result<Vec
     Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
+/// The branch that a session is on.
+#[cfg(feature = "service")]
+pub fn branch_of(database: &Connection, session: &SessionId) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT branch FROM sessions WHERE id = ?1";
+    Ok(database.prepare_cached(sql)?.query_row([session.as_str()], |row| row.get(0)).optional()?.flatten())
+}
+
 /// The first note of a turn of this project.
 #[cfg(feature = "service")]
 pub fn note_of_turn(

@@ -18,7 +18,8 @@ pub const MOST: usize = 1;
 const ERROR_BYTES: usize = 20_000;
 const COMMAND: usize = 200;
 
-/// The repairs of the same failure, the newest first. A failure without a signature of its own has none.
+/// Returns the repair of the same failure that most sessions used, the newest of several. A failure without a signature of its
+/// own has none.
 pub fn candidates(
     database: &Connection,
     request: &InSessionQuery<'_>,
@@ -30,29 +31,30 @@ pub fn candidates(
     };
     let repairs =
         traces::repairs_of(database, request.project, traces::hash(&signature), request.session.as_str())?;
-    let mut found: Vec<Candidate> = Vec::new();
-    for repair in repairs {
-        let candidate = match &repair.repair.command {
-            Some(command) => Some(by_command(command, &repair, request)),
-            None => by_change(database, request, &repair, &signature)?,
-        };
-        // One command repairs it, or one change: the same one by several sessions is shown once.
-        found
-            .extend(candidate.filter(|new| found.iter().all(|known| known.line.lasting != new.line.lasting)));
+    let mut found = by_command(&repairs, request);
+    if found.is_none() {
+        for repair in &repairs {
+            found = found.or(by_change(database, request, repair, &signature)?);
+        }
     }
-    Ok(found)
+    // A failure is answered once in a session, whatever its repair was in others.
+    Ok(found.into_iter().map(|candidate| candidate.once(format!("failure: {signature}"))).collect())
 }
 
-fn by_command(command: &str, repair: &TurnRepair, request: &InSessionQuery<'_>) -> Candidate {
-    let lasting = format!("`{}` then succeeded", one_line(command, COMMAND));
-    let when = age::roughly(repair.created_at, request.now);
-    let line = Line {
-        text: format!("{when}: {lasting}"),
-        lasting,
-        why: "the same failure, and the command that followed it".into(),
-        ..Line::default()
+fn by_command(repairs: &[TurnRepair], request: &InSessionQuery<'_>) -> Option<Candidate> {
+    let uses = |command: &str| {
+        repairs.iter().filter(|repair| repair.repair.command.as_deref() == Some(command)).count()
     };
-    Candidate { memory: None, line, is_urgent: false }
+    // The repairs are newest first, and of several maxima `max_by_key` takes the last.
+    let (repair, command) = repairs
+        .iter()
+        .rev()
+        .filter_map(|repair| Some((repair, repair.repair.command.as_deref()?)))
+        .max_by_key(|(_, command)| uses(command))?;
+    let when = age::roughly(repair.created_at, request.now);
+    let text = format!("{when}: `{}` then succeeded", one_line(command, COMMAND));
+    let why = format!("the same failure, and the command that followed it in {} sessions", uses(command));
+    Some(Candidate { memory: None, line: Line::new(text).because(why), is_urgent: false })
 }
 
 /// The change that repaired it, if the note of its turn speaks of the failure: most failures are repaired on the way to
@@ -66,12 +68,14 @@ fn by_change(
     let note = table::note_of_turn(database, request.project, &repair.session_id, repair.prompt_number)?;
     Ok(note.and_then(|memory| {
         let wording = request.wording(&memory);
-        let names: Vec<&str> =
+        let mut names: Vec<&str> =
             repair.repair.files.iter().map(|path| path.rsplit('/').next().unwrap_or(path)).collect();
+        names.sort_unstable();
+        names.dedup();
         let lead = format!("repaired by changing {}: ", one_line(&names.join(", "), 160));
         let why = "the same failure, and the change after which its command succeeded".to_owned();
         let line = observations::line(&memory, &wording, &lead, request.now).because(why);
-        let text = [&memory.title, &memory.summary, &memory.detail].map(String::as_str);
+        let text = [&memory.title, &memory.summary].map(String::as_str);
         let speaks_of_it = WordSet::stemmed(&[signature]).is_mostly_in(&WordSet::stemmed(&text));
         (speaks_of_it && !wording.statements.is_empty()).then_some(Candidate {
             memory: Some(memory),

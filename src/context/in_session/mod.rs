@@ -123,6 +123,14 @@ struct Candidate {
     is_urgent: bool,
 }
 
+impl Candidate {
+    /// The candidate, to be shown once in a session for this cause.
+    fn once(mut self, cause: String) -> Self {
+        self.line.lasting = cause;
+        self
+    }
+}
+
 const MINUTE: Millis = 60_000;
 
 /// The memories that fit a trigger; none if nothing fits. `offered` was returned a trigger ago and may not be in the log yet.

@@ -9,9 +9,10 @@ use rusqlite::Connection;
 
 use super::{Candidate, InSessionQuery};
 use crate::compress::note::is_trivial;
-use crate::context::repo_state::stem;
+use crate::context::repo_state::{is_topic, stem};
 use crate::context::words::{WordSet, content_words};
 use crate::context::{observations, relevance};
+use crate::model::Millis;
 use crate::search::{self, Filter};
 use crate::store::context::Memory;
 use crate::store::index::search::Kind;
@@ -41,6 +42,12 @@ const IN_SUMMARY: f64 = 0.7;
 const IN_REST: f64 = 0.2;
 /// A word that names a file or a symbol is worth more than one of the language.
 const NAMED: f64 = 1.3;
+
+/// Added to the fit of a memory of the session's topic branch, and of a memory of today; the latter halves after
+/// [`RECENT_DAYS`]. Between memories with the same words in common these decide (docs/decisions/014-context-lines.md).
+const SAME_BRANCH: f64 = 0.08;
+const RECENT: f64 = 0.06;
+const RECENT_DAYS: f64 = 2.0;
 
 /// A memory and how well it fits.
 #[derive(Debug, Clone)]
@@ -107,9 +114,23 @@ pub fn fitted(
         }));
     }
     let worth = worth(&asked.words, &asked.named, &counted, found.as_of.rows);
-    let mut fitted: Vec<Fitted> = memories.into_iter().map(|memory| fit(memory, &worth)).collect();
+    let branch = table::branch_of(database, request.session)?.filter(|branch| is_topic(branch));
+    let close = |memory: Memory| {
+        let closeness = closeness(&memory, branch.as_deref(), request.now);
+        let fitted = fit(memory, &worth);
+        Fitted { fit: fitted.fit + closeness, ..fitted }
+    };
+    let mut fitted: Vec<Fitted> = memories.into_iter().map(close).collect();
     fitted.sort_by(|a, b| b.fit.total_cmp(&a.fit).then_with(|| b.memory.id.cmp(&a.memory.id)));
     Ok(fitted)
+}
+
+/// The part of the fit that does not depend on words.
+fn closeness(memory: &Memory, branch: Option<&str>, now: Millis) -> f64 {
+    const DAY: f64 = 24.0 * 60.0 * 60_000.0;
+    let days = (now - memory.created_at).max(0) as f64 / DAY;
+    let is_of_branch = branch.is_some() && memory.branch.as_deref() == branch;
+    RECENT / (1.0 + days / RECENT_DAYS) + if is_of_branch { SAME_BRANCH } else { 0.0 }
 }
 
 /// The words that a prompt asks with.

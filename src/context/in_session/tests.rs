@@ -1,4 +1,4 @@
-//! Moments, from real databases.
+//! Triggers, on real databases.
 
 use rusqlite::params;
 
@@ -291,4 +291,54 @@ fn a_failure_hears_the_command_that_repaired_it_and_a_generic_one_nothing() {
     history.run(&earlier);
     note(&history, "now", "context", json!({"shown": [], "source": "compact"}));
     assert!(!snippet_for(&history, "now", &failure(error)).text.is_empty());
+}
+
+#[test]
+fn a_failure_is_answered_once_in_a_session_with_the_repair_that_most_sessions_used() {
+    let history = rich();
+    let error = "Exit code 2\nerror: unrecognized subcommand 'bun'\n\nUsage: rtk [OPTIONS] <COMMAND>";
+    let signature = hash(&error_signature(error).unwrap());
+    let repaired = |session: &str, command: &str| {
+        history.session(session, PATH, "main", NOW - HOUR);
+        let sql =
+            "INSERT INTO repairs (session_id, project, prompt_number, signature, command, files, created_at)
+                   VALUES (?1, 'harbor', 1, ?2, ?3, '[]', ?4)";
+        history.database.execute(sql, params![session, signature, command, NOW - HOUR]).unwrap();
+    };
+    repaired("x", "bun run test");
+    repaired("y", "bun run test");
+    repaired("z", "rtk test bun run test");
+    let failure = Trigger::Failure { error: error.into() };
+    let snippet = snippet_for(&history, "now", &failure);
+    assert!(snippet.text.contains(": `bun run test` then succeeded"), "{}", snippet.text);
+    note(&history, "now", "context_failure", json!({"keys": [snippet.lines[0].key]}));
+    repaired("u", "rtk test bun run test");
+    repaired("v", "rtk test bun run test");
+    assert_eq!(snippet_for(&history, "now", &failure).text, "");
+    assert!(snippet_for(&history, "other", &failure).text.contains("rtk test"));
+}
+
+#[test]
+fn of_equal_memories_that_of_the_branch_fits_better() {
+    let history = rich();
+    let shrink = |session: &str, branch: &str, summary: &str| {
+        history.session(session, PATH, branch, NOW - 3 * HOUR);
+        history.observe(session, Seen { kind: "change", title: "Shrink thumbnails", summary, files: &[] })
+    };
+    let elsewhere = shrink("x", "fix/other", "The gallery loads twelve of them at once on a phone.");
+    let here = shrink("y", "fix/thumbnails", "Invoices had pictures of half a megabyte in every row.");
+    history.session("now", PATH, "fix/thumbnails", NOW);
+    let session = SessionId("now".into());
+    let settings = Config::default().search;
+    let request = InSessionQuery {
+        project: "harbor",
+        project_path: PATH,
+        session: &session,
+        settings: &settings,
+        now: NOW,
+        budget: 400,
+    };
+    let fitted = fitted(&history.database, &request, "shrink the thumbnails further").unwrap();
+    let fit = |id: i64| fitted.iter().find(|fitted| fitted.memory.id == id).unwrap().fit;
+    assert!(fit(here) > fit(elsewhere), "{} {}", fit(here), fit(elsewhere));
 }
