@@ -232,7 +232,8 @@ fn uncommitted_files_rank_their_memories_first() {
     let mut is_first = || {
         sessions += 1;
         let (_, text) = start(&sandbox, &format!("s{sessions}"), "startup").unwrap();
-        text.find("#2 bugfix").unwrap() < text.find("#1 decision").unwrap()
+        let place = |memory: &str| text.find(memory).unwrap_or(usize::MAX);
+        place("#2 bugfix") < place("#1 decision")
     };
     let deadline = std::time::Instant::now() + PATIENCE;
     while !is_first() {
