@@ -52,7 +52,7 @@ const MOST_BACK: i64 = 1_000;
 
 const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
-/// Several days, the first of them so many days back.
+/// Phrases for `count` days, the first of them `back` days before today.
 fn days(today: Date, back: i64, count: i64) -> Option<Vec<String>> {
     let day = |offset: i64| today.checked_sub(back.days()).ok()?.checked_add(offset.days()).ok();
     (0..count).map(|offset| Some(day(offset)?.strftime("\"%-d %B %Y\"").to_string())).collect()

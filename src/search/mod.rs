@@ -1,9 +1,10 @@
 //! From a question to the memories that answer it.
 //!
-//! The index lists, for every clue of the query, the rows that have it in their text or in their context. The best of them are
-//! read in full and scored by the share of the question that they answer (`score`), by the hits of their session, by meaning,
-//! and a little by age and kind. All SQL is in `store::index::search`; the question as seen from outside is
-//! in [`parameters`] and [`answer`], the figures behind each ingredient in docs/decisions/003-search.md.
+//! The index lists, for every clue of the query, the rows that have it in their text or in their context (`candidates`). The best
+//! of them are read in full and scored by the share of the question that they answer (`score`), by the hits of their session, by
+//! meaning (`embedding`, `similarity`), and a little by age and kind (`rank`). [`likely_files`] ranks files instead of memories:
+//! those that a prompt is likely to change. All SQL is in `store::index`; the question as seen from outside is in [`parameters`],
+//! the answer in [`response`], the figures behind each ingredient in docs/decisions/003-search.md.
 
 mod candidates;
 mod dates;

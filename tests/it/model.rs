@@ -117,6 +117,8 @@ fn with_the_real_model_search_finds_what_shares_no_word() {
     let found = worker.get(&format!("/api/search?q={QUESTION}&explain=1")).json();
     assert_eq!(first(&found), "1", "{found:#}");
     assert!(found["hits"][0]["explain"]["meaning"].as_f64().unwrap() > 0.9, "{found:#}");
+    let nothing = worker.get("/api/search?q=teapot").json();
+    assert_eq!(first(&nothing), &Value::Null, "a little alike is no hit: {nothing:#}");
     let loaded = memory_of(&worker);
     // The model is unloaded at the next check after one idle second.
     let deadline = std::time::Instant::now() + PATIENCE;

@@ -23,7 +23,7 @@ const VOCABULARY: &[u8] = include_bytes!("../../../assets/bert-uncased.vocab.zli
 const MOST_VOCABULARY_BYTES: usize = 1 << 20;
 
 /// All texts of a model point into one half of the space, e5-small's into a narrow cone. The mean of texts with nothing in common
-/// is its middle: once it is subtracted, cosines differ more, and sketches of vectors tell them apart.
+/// is its middle: without it cosines differ more, and sketches keep near vectors near.
 const UNRELATED: [&str; 14] = [
     "Notes of a meeting.",
     "How to cook rice",
