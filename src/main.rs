@@ -7,7 +7,7 @@ use claude_mem::{cli, config::Environment, llm::guard};
 
 fn main() -> ExitCode {
     if let Some(code) =
-        guard::dispatch(std::env::args_os()).or_else(|| cli::launch::dispatch(std::env::args_os()))
+        guard::dispatch(std::env::args_os()).or_else(|| cli::dispatch_detached_worker(std::env::args_os()))
     {
         return code;
     }

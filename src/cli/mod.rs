@@ -1,56 +1,31 @@
-//! The command-line interface, one file per command. Only this module prints.
+//! The command-line interface, one file per command, by topic. Only this module prints.
 #![allow(clippy::print_stderr, reason = "the command line prints errors to stderr")]
 
 /// Prints a line. Replaces `println!`, which panics on a closed pipe.
 macro_rules! outln {
     ($($text:tt)*) => {
-        $crate::cli::out::print(format_args!("{}\n", format_args!($($text)*)))
+        $crate::cli::output::stdout::print(format_args!("{}\n", format_args!($($text)*)))
     };
 }
 
 /// The same without a newline.
 macro_rules! out {
     ($($text:tt)*) => {
-        $crate::cli::out::print(format_args!($($text)*))
+        $crate::cli::output::stdout::print(format_args!($($text)*))
     };
 }
 
 mod arguments;
-mod backfill;
-mod backup;
-mod child;
 mod client;
 mod completions;
 mod config;
-mod context;
+mod data;
 mod doctor;
-mod export;
-mod forget;
-mod import;
 mod install;
-pub mod launch;
-mod learn;
-mod lines;
-mod log_file;
-mod log_line;
-mod logs;
-mod mcp;
-mod model;
-mod out;
-mod progress;
-mod queue;
-mod reindex;
-mod restore;
-mod search;
+mod memories;
+mod output;
+mod run_command;
 mod service;
-mod sessions;
-mod show;
-mod start;
-mod stats;
-mod status;
-mod style;
-mod timeline;
-mod worker;
 
 use std::process::ExitCode;
 
@@ -60,6 +35,8 @@ use clap::{Parser, Subcommand};
 use crate::config::Environment;
 use crate::paths::Home;
 use crate::store::StoreError;
+
+pub use service::detached_worker::dispatch as dispatch_detached_worker;
 
 /// Persistent memory for Claude Code.
 #[derive(Debug, Parser)]
@@ -76,53 +53,53 @@ enum Command {
     /// Undo `install`; memories are kept
     Uninstall(install::uninstall::Arguments),
     /// Run the service in the foreground
-    Worker(worker::Arguments),
+    Worker(service::worker::Arguments),
     /// Start the service in the background, unless it is running
-    Start(start::StartArguments),
+    Start(service::start::StartArguments),
     /// Stop the service until it is started again
-    Stop(start::StopArguments),
+    Stop(service::start::StopArguments),
     /// Restart the service
-    Restart(start::RestartArguments),
+    Restart(service::start::RestartArguments),
     /// Show service status
-    Status(status::Arguments),
+    Status(service::status::Arguments),
     /// Check that everything works, and print how to fix what does not
     Doctor(doctor::Arguments),
     /// Show the service's log
-    Logs(logs::Arguments),
+    Logs(service::logs::Arguments),
     /// List remembered sessions
-    Sessions(sessions::Arguments),
+    Sessions(memories::sessions::Arguments),
     /// Search memories
-    Search(search::Arguments),
+    Search(memories::search::Arguments),
     /// Show the memories around a memory
-    Timeline(timeline::Arguments),
+    Timeline(memories::timeline::Arguments),
     /// Show memories in full
-    Show(show::Arguments),
+    Show(memories::show::Arguments),
     /// Show the context that a session started here would get
-    Context(context::Arguments),
+    Context(memories::context::Arguments),
     /// Rebuild the search index
-    Reindex(reindex::Arguments),
+    Reindex(data::reindex::Arguments),
     /// Add, list or forget learnings: facts that every later session gets
-    Learn(learn::Arguments),
+    Learn(memories::learn::Arguments),
     /// Manage the embedding model for search by meaning
-    Model(model::Arguments),
+    Model(data::model::Arguments),
     /// Serve the memory to Claude Code and other agents (MCP on stdin and stdout)
-    Mcp(mcp::Arguments),
+    Mcp(service::mcp::Arguments),
     /// Inspect the queue, retry failed events, delete finished ones
-    Queue(queue::Arguments),
+    Queue(service::queue::Arguments),
     /// Delete memories permanently
-    Forget(forget::Arguments),
+    Forget(memories::forget::Arguments),
     /// Show cost and savings
-    Stats(stats::Arguments),
+    Stats(memories::stats::Arguments),
     /// Back up the database while it is in use, and verify the copy
-    Backup(backup::Arguments),
+    Backup(data::backup::Arguments),
     /// Replace the database with a backup
-    Restore(restore::Arguments),
+    Restore(data::restore::Arguments),
     /// Export all memories as JSON lines
-    Export(export::Arguments),
+    Export(data::export::Arguments),
     /// Import an export, a backup, or another claude-mem's database
-    Import(import::Arguments),
+    Import(data::import::Arguments),
     /// Read the histories that agents keep on this machine into the memory
-    Backfill(backfill::Arguments),
+    Backfill(data::backfill::Arguments),
     /// Show, check or locate the settings
     Config(config::Arguments),
     /// Print a shell completion script
@@ -135,7 +112,7 @@ enum Command {
 /// Runs the command. Prints an error once, as a sentence to act on.
 pub fn run(arguments: &Arguments, environment: Environment) -> ExitCode {
     let ended = dispatch(arguments, environment).and_then(|code| {
-        out::finish().context("cannot write the output")?;
+        output::stdout::finish().context("cannot write the output")?;
         Ok(code)
     });
     ended.unwrap_or_else(|error| {
@@ -175,31 +152,31 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
         Command::Install(arguments) => install::run(&home, &environment, arguments),
         Command::Uninstall(arguments) => install::uninstall::run(&home, &environment, arguments),
         Command::Worker(arguments) => {
-            worker::run(home, environment, arguments).context("cannot run the worker")
+            service::worker::run(home, environment, arguments).context("cannot run the worker")
         }
-        Command::Start(_) => start::start(&home, &environment),
-        Command::Stop(_) => start::stop(&home, &environment),
-        Command::Restart(_) => start::restart(&home, &environment),
-        Command::Status(arguments) => status::run(&home, &environment, arguments),
+        Command::Start(_) => service::start::start(&home, &environment),
+        Command::Stop(_) => service::start::stop(&home, &environment),
+        Command::Restart(_) => service::start::restart(&home, &environment),
+        Command::Status(arguments) => service::status::run(&home, &environment, arguments),
         Command::Doctor(arguments) => doctor::run(&home, &environment, arguments),
-        Command::Logs(arguments) => logs::run(&home, &environment, arguments),
-        Command::Sessions(arguments) => sessions::run(&home, &environment, arguments),
-        Command::Search(arguments) => search::run(&home, &environment, arguments),
-        Command::Timeline(arguments) => timeline::run(&home, &environment, arguments),
-        Command::Show(arguments) => show::run(&home, &environment, arguments),
-        Command::Context(arguments) => context::run(&home, &environment, arguments),
-        Command::Reindex(_) => reindex::run(&home),
-        Command::Learn(arguments) => learn::run(&home, &environment, arguments),
-        Command::Model(arguments) => model::run(&home, &environment, arguments),
-        Command::Mcp(arguments) => mcp::run(&home, &environment, arguments),
-        Command::Queue(arguments) => queue::run(&home, &environment, arguments),
-        Command::Forget(arguments) => forget::run(&home, &environment, arguments),
-        Command::Stats(arguments) => stats::run(&home, &environment, arguments),
-        Command::Backup(arguments) => backup::run(&home, arguments),
-        Command::Restore(arguments) => restore::run(&home, &environment, arguments),
-        Command::Export(arguments) => export::run(&home, arguments),
-        Command::Import(arguments) => import::run(&home, arguments),
-        Command::Backfill(arguments) => backfill::run(&home, &environment, arguments),
+        Command::Logs(arguments) => service::logs::run(&home, &environment, arguments),
+        Command::Sessions(arguments) => memories::sessions::run(&home, &environment, arguments),
+        Command::Search(arguments) => memories::search::run(&home, &environment, arguments),
+        Command::Timeline(arguments) => memories::timeline::run(&home, &environment, arguments),
+        Command::Show(arguments) => memories::show::run(&home, &environment, arguments),
+        Command::Context(arguments) => memories::context::run(&home, &environment, arguments),
+        Command::Reindex(_) => data::reindex::run(&home),
+        Command::Learn(arguments) => memories::learn::run(&home, &environment, arguments),
+        Command::Model(arguments) => data::model::run(&home, &environment, arguments),
+        Command::Mcp(arguments) => service::mcp::run(&home, &environment, arguments),
+        Command::Queue(arguments) => service::queue::run(&home, &environment, arguments),
+        Command::Forget(arguments) => memories::forget::run(&home, &environment, arguments),
+        Command::Stats(arguments) => memories::stats::run(&home, &environment, arguments),
+        Command::Backup(arguments) => data::backup::run(&home, arguments),
+        Command::Restore(arguments) => data::restore::run(&home, &environment, arguments),
+        Command::Export(arguments) => data::export::run(&home, arguments),
+        Command::Import(arguments) => data::import::run(&home, arguments),
+        Command::Backfill(arguments) => data::backfill::run(&home, &environment, arguments),
         Command::Config(arguments) => config::run(&home, &environment, arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Man(arguments) => completions::man(arguments),

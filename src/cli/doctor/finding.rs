@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::cli::lines;
-use crate::cli::style::harmless;
+use crate::cli::output::style::harmless;
+use crate::cli::output::wrap;
 
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -63,13 +63,13 @@ impl Finding {
             State::Fixed => "fixed",
             State::Bad => "FAIL",
         };
-        lines::print(&format!("{mark:<6} {:<15} ", self.name), &harmless(&self.found));
+        wrap::print(&format!("{mark:<6} {:<15} ", self.name), &harmless(&self.found));
         let under = " ".repeat(23);
         if !self.why.is_empty() {
-            lines::print(&under, &format!("why: {}", self.why));
+            wrap::print(&under, &format!("why: {}", self.why));
         }
         if !self.repair.is_empty() {
-            lines::print(&under, &format!("fix: {}", self.repair));
+            wrap::print(&under, &format!("fix: {}", self.repair));
         }
     }
 }

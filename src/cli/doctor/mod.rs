@@ -3,12 +3,12 @@
 
 mod finding;
 mod histories;
-mod index;
-mod online;
-mod places;
+mod hooks;
+mod provider;
 mod round_trip;
-mod running;
-mod wired;
+mod search;
+mod service;
+mod storage;
 
 use std::process::ExitCode;
 
@@ -72,22 +72,22 @@ impl Doctor<'_> {
     /// slow.
     fn run_checks(&self, mut report: impl FnMut(&Finding)) -> Vec<Finding> {
         let checks: [fn(&Doctor<'_>) -> Finding; 16] = [
-            places::data_directory,
-            places::settings,
-            places::database,
-            places::backups,
-            index::search_index,
-            index::model,
-            places::disk,
-            wired::programs,
-            wired::hooks,
-            running::service,
-            running::linger,
-            wired::fired_lately,
-            running::queue,
-            running::spool,
+            storage::data_directory,
+            storage::settings,
+            storage::database,
+            storage::backups,
+            search::search_index,
+            search::model,
+            storage::disk,
+            hooks::programs,
+            hooks::hooks,
+            service::service,
+            service::linger,
+            hooks::fired_lately,
+            service::queue,
+            service::spool,
             histories::unread,
-            online::provider,
+            provider::provider,
         ];
         let mut findings = Vec::new();
         for check in checks {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::Doctor;
 use super::finding::Finding;
-use super::wired::wired_commands;
+use super::hooks::wired_commands;
 use crate::api::{Health, SessionStatus};
 use crate::cli::install::hooks::unusual_data;
 use crate::cli::install::programs::Programs;

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::settings::{self, Found};
-use crate::cli::child;
+use crate::cli::run_command;
 use crate::config::Environment;
 use crate::hook_events::{self, ClientVersion};
 use crate::llm::installed;
@@ -26,8 +26,10 @@ pub fn find(environment: &Environment, command: &str) -> Option<Client> {
     let program = installed::find(command, environment)?;
     let mut ask = Command::new(&program);
     ask.arg("--version").env("CLAUDE_MEM_INTERNAL", "1");
-    let version =
-        child::run(ask).ok().filter(|ran| ran.success).and_then(|ran| ClientVersion::parse(&ran.stdout));
+    let version = run_command::run(ask)
+        .ok()
+        .filter(|ran| ran.success)
+        .and_then(|ran| ClientVersion::parse(&ran.stdout));
     Some(Client { program, version })
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cli::child;
+use crate::cli::run_command;
 use crate::config::Environment;
 use crate::paths::Home;
 
@@ -57,8 +57,8 @@ pub fn start(file: &Path) -> anyhow::Result<()> {
     let mut outcome = Ok(());
     for domain in domains() {
         // Fails if it is already loaded.
-        let _ = child::run(launchctl(&["bootstrap", &domain, &file.to_string_lossy()]));
-        outcome = child::must(launchctl(&["kickstart", &format!("{domain}/{LABEL}")]));
+        let _ = run_command::run(launchctl(&["bootstrap", &domain, &file.to_string_lossy()]));
+        outcome = run_command::must(launchctl(&["kickstart", &format!("{domain}/{LABEL}")]));
         if outcome.is_ok() {
             break;
         }
@@ -70,7 +70,7 @@ pub fn start(file: &Path) -> anyhow::Result<()> {
 pub fn stop() {
     for domain in domains() {
         // Fails if it is not loaded there.
-        let _ = child::run(launchctl(&["bootout", &format!("{domain}/{LABEL}")]));
+        let _ = run_command::run(launchctl(&["bootout", &format!("{domain}/{LABEL}")]));
     }
 }
 

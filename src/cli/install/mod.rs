@@ -24,7 +24,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 
 use crate::backfill::find;
-use crate::cli::{backfill, progress};
+use crate::cli::data::backfill;
+use crate::cli::output::progress;
 use crate::config::{self, Environment};
 use crate::llm::installed;
 use crate::paths::Home;

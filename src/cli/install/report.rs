@@ -1,6 +1,6 @@
 //! Output of `install` and `uninstall`: one line per step, then notes and problems.
 
-use crate::cli::lines;
+use crate::cli::output::wrap;
 
 /// Collects lines and prints them together.
 #[derive(Debug, Default)]
@@ -35,13 +35,13 @@ impl Report {
     pub fn print(&self, heading: &str) {
         outln!("{heading}");
         for (part, what) in &self.steps {
-            lines::print(&format!("  {part:<9} "), what);
+            wrap::print(&format!("  {part:<9} "), what);
         }
         for note in &self.notes {
-            lines::print(&format!("  {:<9} ", "note"), note);
+            wrap::print(&format!("  {:<9} ", "note"), note);
         }
         for problem in &self.problems {
-            lines::print(&format!("  {:<9} ", "problem"), problem);
+            wrap::print(&format!("  {:<9} ", "problem"), problem);
         }
     }
 }

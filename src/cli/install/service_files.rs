@@ -8,7 +8,7 @@ use super::programs::Programs;
 use super::record::{Manager, Record};
 use super::systemd::{self, Place};
 use super::{Installation, launchd, settings_file};
-use crate::cli::{child, service};
+use crate::cli::{run_command, service};
 use crate::config::Environment;
 
 impl Installation<'_> {
@@ -67,8 +67,8 @@ impl Installation<'_> {
             for name in ["default.target.wants", "sockets.target.wants"] {
                 record.make_directory(&directory.join(name))?;
             }
-            child::must(systemd::systemctl(environment, &["daemon-reload"]))?;
-            child::must(systemd::systemctl(
+            run_command::must(systemd::systemctl(environment, &["daemon-reload"]))?;
+            run_command::must(systemd::systemctl(
                 environment,
                 &["enable", "--quiet", "claude-mem.service", "claude-mem.socket"],
             ))

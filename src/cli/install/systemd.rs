@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cli::child;
+use crate::cli::run_command;
 use crate::config::Environment;
 use crate::paths::Home;
 
@@ -40,7 +40,7 @@ pub fn user_command(program: &str, environment: &Environment, arguments: &[&str]
 /// True if a user manager responds.
 pub fn is_there(environment: &Environment) -> bool {
     cfg!(target_os = "linux")
-        && child::succeeds(systemctl(environment, &["show", "--property=Version"])).unwrap_or(false)
+        && run_command::succeeds(systemctl(environment, &["show", "--property=Version"])).unwrap_or(false)
 }
 
 /// True if the units are enabled and use this data directory, regardless of who installed them.
@@ -48,8 +48,8 @@ pub fn serves(home: &Home, environment: &Environment) -> bool {
     let enabled = ["is-enabled", "--quiet", UNITS[0], UNITS[1]];
     let listen = ["show", "--property=Listen", UNITS[0]];
     cfg!(target_os = "linux")
-        && child::succeeds(systemctl(environment, &enabled)).unwrap_or(false)
-        && child::run(systemctl(environment, &listen))
+        && run_command::succeeds(systemctl(environment, &enabled)).unwrap_or(false)
+        && run_command::run(systemctl(environment, &listen))
             .is_ok_and(|ran| ran.stdout.contains(&format!("{} (Stream)", home.socket().display())))
 }
 
@@ -160,7 +160,7 @@ pub fn sandbox_works(environment: &Environment) -> bool {
         "-c",
         "! touch \"$HOME/.claude-mem-probe\"",
     ];
-    child::succeeds(user_command("systemd-run", environment, &probe)).unwrap_or(false)
+    run_command::succeeds(user_command("systemd-run", environment, &probe)).unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use super::hooks::hash;
 use super::record::{Manager, Record, WiredFile};
 use super::report::Report;
 use super::{agents, settings, settings_file, systemd};
-use crate::cli::progress::is_agreed;
-use crate::cli::{child, service};
+use crate::cli::output::progress::is_agreed;
+use crate::cli::{run_command, service};
 use crate::config::{self, Environment};
 use crate::paths::{Home, with_suffix};
 use crate::store::{self, StoreError};
@@ -170,7 +170,7 @@ impl Removal<'_> {
     fn stop(&mut self, manager: Manager) -> anyhow::Result<()> {
         if manager == Manager::Systemd {
             let disable = ["disable", "--quiet", "claude-mem.service", "claude-mem.socket"];
-            child::must(systemd::systemctl(self.environment, &disable))?;
+            run_command::must(systemd::systemctl(self.environment, &disable))?;
         }
         service::stop_quietly(self.home, self.environment, manager)?;
         for file in std::mem::take(&mut self.record.files) {
@@ -181,7 +181,7 @@ impl Removal<'_> {
             }
         }
         match manager {
-            Manager::Systemd => child::must(systemd::systemctl(self.environment, &["daemon-reload"])),
+            Manager::Systemd => run_command::must(systemd::systemctl(self.environment, &["daemon-reload"])),
             _ => Ok(()),
         }
     }
@@ -217,7 +217,7 @@ impl Removal<'_> {
             home.ballast(),
             home.memory_bytes(),
             home.install_record().with_extension("tmp"),
-            crate::cli::log_file::previous(&log),
+            service::log_file::previous(&log),
             log,
         ];
         let settings = fs::read_to_string(home.config()).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::lines::columns;
+use super::wrap::columns;
 
 /// Work shorter than this shows no progress.
 const DELAY: Duration = Duration::from_secs(1);

@@ -6,9 +6,11 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use serde_json::json;
 
-use super::progress::{Progress, is_agreed};
-use super::status::held_by_copy;
-use super::{backup as listing, lines, service};
+use super::backup as listing;
+use crate::cli::output::progress::{Progress, is_agreed};
+use crate::cli::output::wrap;
+use crate::cli::service;
+use crate::cli::service::status::held_by_copy;
 use crate::clock;
 use crate::config::Environment;
 use crate::paths::Home;
@@ -61,13 +63,13 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     if arguments.json {
         outln!("{:#}", json!({"restored": file, "rows": checked.rows, "kept": kept.path()}));
     } else {
-        lines::print("", &format!("Restored from {}.", file.display()));
+        wrap::print("", &format!("Restored from {}.", file.display()));
         let was = match &kept {
             Kept::Damaged(_) => " was damaged, and",
             Kept::Nothing | Kept::Backup(_) => "",
         };
         if let Some(path) = kept.path() {
-            lines::print("", &format!("The previous database{was} is in {}.", path.display()));
+            wrap::print("", &format!("The previous database{was} is in {}.", path.display()));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
-use super::service;
 use crate::api::Health;
+use crate::cli::service;
 use crate::config::Environment;
 use crate::paths::Home;
 use crate::worker::system::lock::Lock;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use super::progress::Progress;
+use crate::cli::output::progress::Progress;
 use crate::paths::Home;
 use crate::search::indexing;
 use crate::store;

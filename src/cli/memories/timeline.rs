@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use super::arguments::referred;
-use super::style::{Style, harmless};
-use super::{client, lines};
+use crate::cli::arguments::referred;
+use crate::cli::client;
+use crate::cli::output::style::{Style, harmless};
+use crate::cli::output::wrap;
 use crate::client::MemoryClient;
 use crate::config::Environment;
 use crate::paths::Home;
@@ -43,7 +44,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         let title = harmless(&entry.title);
         let (mark, head, title) =
             if entry.anchor { (">", style.strong(&head), style.strong(&title)) } else { (" ", head, title) };
-        lines::print(&format!("{mark} {head}"), &format!("{title}  {}", style.faint(&entry.age)));
+        wrap::print(&format!("{mark} {head}"), &format!("{title}  {}", style.faint(&entry.age)));
     }
     Ok(ExitCode::SUCCESS)
 }

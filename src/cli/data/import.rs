@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::export::{FORMAT, from_json};
-use super::progress::Progress;
+use crate::cli::output::progress::Progress;
 use crate::clock;
 use crate::paths::{Home, create_private_dir};
 use crate::store::files::legacy_import::{self, LegacyDatabase};

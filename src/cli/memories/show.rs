@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 
-use super::arguments::referred;
-use super::style::{Style, harmless};
-use super::{client, lines};
 use crate::api::Memory;
+use crate::cli::arguments::referred;
+use crate::cli::client;
+use crate::cli::output::style::{Style, harmless};
+use crate::cli::output::wrap;
 use crate::config::Environment;
 use crate::paths::Home;
 use crate::search::response;
@@ -46,12 +47,12 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
 
 fn print(memory: &Memory, style: Style) {
     let heading = format!("{}  {}  {}", memory.reference, memory.label(), memory.title);
-    lines::print("", &style.strong(harmless(&heading).trim_end()));
-    lines::print("", &style.faint(&harmless(&format!("{}, {}", memory.project, memory.age))));
+    wrap::print("", &style.strong(harmless(&heading).trim_end()));
+    wrap::print("", &style.faint(&harmless(&format!("{}, {}", memory.project, memory.age))));
     for body in [memory.summary.trim(), memory.detail.trim()] {
         if !body.is_empty() {
             outln!("");
-            lines::print("", &harmless(body));
+            wrap::print("", &harmless(body));
         }
     }
     let lists = [
@@ -63,7 +64,7 @@ fn print(memory: &Memory, style: Style) {
     for (heading, items) in lists {
         if !items.is_empty() {
             outln!("\n{}", style.strong(heading));
-            items.iter().for_each(|item| lines::print("- ", &harmless(item)));
+            items.iter().for_each(|item| wrap::print("- ", &harmless(item)));
         }
     }
     outln!("");

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use serde_json::json;
 
-use super::progress::Progress;
-use super::{Usage, lines};
 use crate::backfill::Agent;
 use crate::backfill::find::{self, Found};
 use crate::backfill::follow::Follower;
 use crate::backfill::replay::{Far, Options, Replay, Report};
+use crate::cli::Usage;
+use crate::cli::output::progress::Progress;
+use crate::cli::output::wrap;
 use crate::clock;
 use crate::config::{Config, Environment};
 use crate::llm::Usage as Tokens;
@@ -220,7 +221,7 @@ impl Summary<'_> {
             report.agents.iter().map(|(agent, files)| format!("{files} of {agent}")).collect();
         let files = if agents.is_empty() { "no files to read".into() } else { agents.join(", ") };
         let verb = if self.arguments.dry_run { "Would read" } else { "Read" };
-        lines::print(
+        wrap::print(
             "",
             &format!("{verb} {files} ({} MB): {} sessions.", report.bytes >> 20, report.sessions),
         );
@@ -236,7 +237,7 @@ impl Summary<'_> {
         ];
         let left_out = report.left_out.iter().map(|(why, count)| (*count, why.as_str()));
         for (count, name) in counts.into_iter().chain(left_out).filter(|(count, _)| *count > 0) {
-            lines::print(&format!("  {count:>7} "), name);
+            wrap::print(&format!("  {count:>7} "), name);
         }
         for problem in report.unreadable.iter().take(10) {
             eprintln!("claude-mem: cannot read {problem}");
@@ -258,12 +259,12 @@ impl Summary<'_> {
                 report.turn_bytes.len(),
                 self.config.cost.max_usd_per_day
             );
-            lines::print("", &cost);
+            wrap::print("", &cost);
             return;
         }
         outln!("{} new rows in {}.", report.new_rows, duration(self.took));
         if !self.is_noted && report.new_rows > 0 {
-            lines::print("", "The service makes the notes; `claude-mem status` shows how many events wait.");
+            wrap::print("", "The service makes the notes; `claude-mem status` shows how many events wait.");
         }
     }
 }

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::bail;
 use rusqlite::Connection;
 
-use super::lines::{self, counted};
-use super::style::harmless;
+use crate::cli::output::style::harmless;
+use crate::cli::output::wrap::{self, counted};
 use crate::clock;
 use crate::config::{Config, Environment, Provider};
 use crate::llm::budget::{Verdict, decide};
@@ -140,10 +140,10 @@ fn print_row(row: &ListedRow) {
     let session = harmless(row.session_id.as_deref().unwrap_or("no session"));
     let (head, ago) = (format!("{:>8}  ", row.id), age::ago(row.created_at, clock::now()));
     let wide = format!("{head}{:<10} {what:<16} {ago}  {session}", row.status);
-    lines::print_row(&wide, &head, &format!("{}, {what}, {ago}, {session}", row.status));
+    wrap::print_row(&wide, &head, &format!("{}, {what}, {ago}, {session}", row.status));
     if let Some(error) = &row.last_error {
         let reason = harmless(error.lines().next().unwrap_or_default());
         let attempts = counted(row.attempts, "attempt", "attempts");
-        lines::print(&" ".repeat(head.len()), &format!("after {attempts}: {reason}"));
+        wrap::print(&" ".repeat(head.len()), &format!("after {attempts}: {reason}"));
     }
 }

@@ -1,5 +1,14 @@
 //! Starts and stops the service through its manager on this machine.
 
+pub mod detached_worker;
+pub mod log_file;
+pub mod logs;
+pub mod mcp;
+pub mod queue;
+pub mod start;
+pub mod status;
+pub mod worker;
+
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,7 +17,7 @@ use anyhow::{Context as _, bail};
 
 use super::install::record::{Manager, Record};
 use super::install::{launchd, systemd};
-use super::{child, client, launch};
+use super::{client, run_command};
 use crate::api::Health;
 use crate::config::Environment;
 use crate::llm::guard;
@@ -42,7 +51,7 @@ pub fn start_program(
     match manager {
         Manager::Systemd => {
             let [socket, service] = systemd::UNITS;
-            child::must(systemd::systemctl(environment, &["start", socket, service]))?;
+            run_command::must(systemd::systemctl(environment, &["start", socket, service]))?;
         }
         Manager::Launchd => {
             let file = launchd::file(environment).context("the home directory is unknown")?;
@@ -51,7 +60,7 @@ pub fn start_program(
             launchd::start(&file)?;
         }
         Manager::Own if Lock::holder(home).is_some() => {}
-        Manager::Own => child::must(launch::command(program, home))?,
+        Manager::Own => run_command::must(detached_worker::command(program, home))?,
     }
     wait_until_responsive(home).with_context(|| match manager {
         Manager::Systemd => "the service does not respond; see `claude-mem logs`",
@@ -67,7 +76,7 @@ pub fn stop_quietly(home: &Home, environment: &Environment, manager: Manager) ->
         Manager::Systemd => {
             let [socket, service] = systemd::UNITS;
             // Stop the socket too, or the next hook would start the service again.
-            child::must(systemd::systemctl(environment, &["stop", service, socket]))?;
+            run_command::must(systemd::systemctl(environment, &["stop", service, socket]))?;
         }
         Manager::Launchd => launchd::stop(),
         Manager::Own => {}

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use serde_json::json;
 
-use super::lines;
+use crate::cli::output::wrap;
 use crate::config::Environment;
 use crate::llm::download::download;
 use crate::paths::{Home, create_private_dir};
@@ -155,18 +155,18 @@ fn status(home: &Home, json: bool) -> anyhow::Result<ExitCode> {
         );
     } else {
         match intact {
-            None => lines::print(
+            None => wrap::print(
                 "",
                 "No model is installed: search matches words only. Run `claude-mem model install` to download one.",
             ),
-            Some(false) => lines::print(
+            Some(false) => wrap::print(
                 "",
                 "The model's file is damaged. Run `claude-mem model install` to download it again.",
             ),
             Some(true) => {
                 let read = format!("{read} of {all} memories are embedded");
                 let model = model.map(|model| format!("{} is installed ({})", model.word, model.licence));
-                lines::print("", &format!("The model {}; {read}.", model.unwrap_or_default()))
+                wrap::print("", &format!("The model {}; {read}.", model.unwrap_or_default()))
             }
         }
     }

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::json;
 
-use super::lines;
-use super::progress::Progress;
-use super::status::{held_by_copy, size};
+use crate::cli::output::progress::Progress;
+use crate::cli::output::wrap;
+use crate::cli::service::status::{held_by_copy, size};
 use crate::clock;
 use crate::paths::Home;
 use crate::store::files::backup::{self, Copy, Reason};
@@ -53,7 +53,7 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     outln!("{}", copy.path.display());
     let held = held_by_copy(&checked);
-    lines::print("", &format!("{}, {held}; verified against the database.", size(copy.bytes)));
+    wrap::print("", &format!("{}, {held}; verified against the database.", size(copy.bytes)));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -63,7 +63,7 @@ pub fn list(home: &Home, as_json: bool) -> anyhow::Result<ExitCode> {
     if as_json {
         outln!("{:#}", json!(copies));
     } else if copies.is_empty() {
-        lines::print(
+        wrap::print(
             "",
             "No backups yet. The service makes one a day; run `claude-mem backup` to make one now.",
         );
@@ -77,5 +77,5 @@ fn print(copy: &Copy) {
     let (ago, bytes) = (age::ago(copy.made_at, clock::now()), size(copy.bytes));
     let (reason, path) = (&copy.reason, copy.path.display());
     let wide = format!("{ago:<16} {bytes:>9}  {reason:<24} {path}");
-    lines::print_row(&wide, &format!("{ago}, "), &format!("{bytes}, {reason}\n{path}"));
+    wrap::print_row(&wide, &format!("{ago}, "), &format!("{bytes}, {reason}\n{path}"));
 }

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value as Sql;
 use serde_json::{Map, Value, json};
 
-use super::progress::Progress;
+use crate::cli::output::progress::Progress;
 use crate::clock;
 use crate::paths::{Home, with_suffix};
 use crate::privacy::redact::Redactor;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::Doctor;
 use super::finding::Finding;
-use crate::cli::status::size;
+use crate::cli::service::status::size;
 use crate::clock;
 use crate::config::Config;
 use crate::model::Millis;

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use super::install::record::Manager;
-use super::style::harmless;
-use super::{log_file, out, service};
+use super::log_file;
+use crate::cli::install::record::Manager;
+use crate::cli::output::stdout;
+use crate::cli::output::style::harmless;
+use crate::cli::service;
 use crate::config::Environment;
 use crate::paths::Home;
 
@@ -91,7 +93,7 @@ fn tail(files: &[impl AsRef<Path>], arguments: &Arguments) -> anyhow::Result<Vec
 /// Prints a line. Returns false if the reader is gone, as with `head`.
 fn print(line: &str) -> bool {
     outln!("{}", harmless(line));
-    out::is_open()
+    stdout::is_open()
 }
 
 /// Prints appended lines, also across rotations of the file.

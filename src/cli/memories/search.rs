@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use super::arguments::project_filter;
-use super::style::{Style, harmless};
-use super::{Usage, client, lines};
 use crate::api::{Hit, SearchQuery, SearchResponse};
+use crate::cli::arguments::project_filter;
+use crate::cli::output::style::{Style, harmless};
+use crate::cli::output::wrap;
+use crate::cli::{Usage, client};
 use crate::clock;
 use crate::config::Environment;
 use crate::paths::Home;
@@ -124,13 +125,13 @@ fn print(found: &SearchResponse, style: Style) {
 const UNDER: &str = "          ";
 
 fn print_hit(hit: &Hit, style: Style) {
-    lines::print(
+    wrap::print(
         &format!("{:>8}  {}  ", hit.reference, style.strong(&format!("{:<9}", hit.label()))),
         &marked(&hit.title, &hit.title_marks, style),
     );
     let snippet = marked(&hit.snippet, &hit.snippet_marks, style);
     if !snippet.is_empty() && hit.snippet != hit.title {
-        lines::print(UNDER, &snippet);
+        wrap::print(UNDER, &snippet);
     }
     let similar = match hit.similar.len() {
         0 => String::new(),
@@ -138,7 +139,7 @@ fn print_hit(hit: &Hit, style: Style) {
     };
     let at = local_time(hit.created_at);
     let about = harmless(&format!("{}, {at} ({}){similar}", hit.project, hit.age));
-    lines::print(UNDER, &style.faint(&about));
+    wrap::print(UNDER, &style.faint(&about));
 }
 
 /// `2026-02-03 14:05`, in the local time zone.

@@ -7,12 +7,12 @@ use std::time::UNIX_EPOCH;
 
 use super::Doctor;
 use super::finding::Finding;
-use crate::cli::child;
 use crate::cli::install::client::{self, Neighbour};
 use crate::cli::install::hooks::{Plan, unusual_data};
 use crate::cli::install::programs::Programs;
 use crate::cli::install::record::Record;
 use crate::cli::install::{settings, settings_file};
+use crate::cli::run_command;
 use crate::clock;
 use crate::hook_events::{self, WIRING};
 use crate::model::Millis;
@@ -36,7 +36,7 @@ pub fn programs(doctor: &Doctor<'_>) -> Finding {
     };
     let mut ask = Command::new(&hook);
     ask.arg("--version");
-    let version = child::run(ask).map(|ran| ran.stdout.trim().to_owned());
+    let version = run_command::run(ask).map(|ran| ran.stdout.trim().to_owned());
     match version {
         Ok(version) if version.ends_with(OURS) => {
             Finding::good(NAME, format!("claude-mem {OURS} and its hook, {}", hook.display()))
@@ -170,7 +170,7 @@ fn program_of(command: &str) -> Option<PathBuf> {
     let word = if variable { "$2" } else { "$1" };
     let mut ask = Command::new("sh");
     ask.args(["-c", &format!("set -- {command}; printf %s \"{word}\"")]);
-    child::run(ask).ok().filter(|ran| ran.success).map(|ran| PathBuf::from(ran.stdout))
+    run_command::run(ask).ok().filter(|ran| ran.success).map(|ran| PathBuf::from(ran.stdout))
 }
 
 fn is_program(path: &Path) -> bool {

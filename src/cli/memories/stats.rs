@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde::Serialize;
 
-use super::lines::{self, columns, counted, fits};
-use super::progress::bar;
-use super::style::Style;
+use crate::cli::output::progress::bar;
+use crate::cli::output::style::Style;
+use crate::cli::output::wrap::{self, columns, counted, fits};
 use crate::clock;
 use crate::config::{Config, Environment};
 use crate::model::Millis;
@@ -147,10 +147,10 @@ fn print(statistics: &Statistics, (spent, ceiling): (f64, f64), style: Style) {
 fn print_narrow(statistics: &Statistics, style: Style, money: (f64, f64)) {
     for (name, sums) in statistics.days.iter().chain(&statistics.models) {
         outln!("{}", style.strong(name));
-        lines::print("    ", &sentence(sums));
+        wrap::print("    ", &sentence(sums));
     }
     outln!("{}", style.strong("total"));
-    lines::print("    ", &sentence(&statistics.total));
+    wrap::print("    ", &sentence(&statistics.total));
     print_end(statistics, money);
 }
 
@@ -168,8 +168,8 @@ fn sentence(sums: &Sums) -> String {
 fn print_end(statistics: &Statistics, (spent, ceiling): (f64, f64)) {
     outln!("");
     let sessions = counted(statistics.contexts, "session got", "sessions got");
-    lines::print("context       ", &format!("{sessions} {} tokens of context", statistics.context_tokens));
-    lines::print("today         ", &format!("${spent:.4} of ${ceiling:.2} (cost.max_usd_per_day)"));
+    wrap::print("context       ", &format!("{sessions} {} tokens of context", statistics.context_tokens));
+    wrap::print("today         ", &format!("${spent:.4} of ${ceiling:.2} (cost.max_usd_per_day)"));
 }
 
 fn figures(sums: &Sums) -> String {

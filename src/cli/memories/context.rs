@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-use super::client;
-use super::style::harmless;
 use crate::api::{ContextLine, ContextQuery, InSessionQuery, InSessionResponse};
+use crate::cli::client;
+use crate::cli::output::style::harmless;
 use crate::config::Environment;
 use crate::paths::Home;
 

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use super::arguments::project_filter;
-use super::lines::{self, counted};
-use super::style::harmless;
 use crate::api::SessionRow;
+use crate::cli::arguments::project_filter;
+use crate::cli::output::style::harmless;
+use crate::cli::output::wrap::{self, counted};
 use crate::clock;
 use crate::config::Environment;
 use crate::paths::Home;
@@ -53,5 +53,5 @@ fn print_row(row: &SessionRow) {
     let (prompts, ago) =
         (counted(row.prompt_count, "prompt", "prompts"), age::ago(row.last_activity_at, clock::now()));
     let wide = format!("{id}  {:<11} {project:<20} {prompts:>11}  {ago}", row.status);
-    lines::print_row(&wide, &format!("{id}  "), &format!("{}, {project}, {prompts}, {ago}", row.status));
+    wrap::print_row(&wide, &format!("{id}  "), &format!("{}, {project}, {prompts}, {ago}", row.status));
 }

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 
-use super::arguments::{project_named, project_of};
-use super::lines;
-use super::style::{Style, harmless};
+use crate::cli::arguments::{project_named, project_of};
+use crate::cli::output::style::{Style, harmless};
+use crate::cli::output::wrap;
 use crate::config::{Config, Environment};
 use crate::model::{Category, LearningDraft, Millis};
 use crate::paths::Home;
@@ -194,7 +194,7 @@ fn print_changed(learnings: &[Learning], as_json: bool, what: &str) -> anyhow::R
     } else {
         for learning in learnings {
             let text = format!("{} ({}, {})", harmless(&learning.content), learning.id, scope_of(learning));
-            lines::print(&format!("{what}: "), &text);
+            wrap::print(&format!("{what}: "), &text);
         }
     }
     Ok(())
@@ -233,7 +233,7 @@ fn print_learning(learning: &Learning, now: Millis, style: Style) {
         "shown" => String::new(),
         other => format!(", {other}"),
     };
-    lines::print(&format!("{:>5}  ", learning.id), &style.strong(&harmless(&learning.content)));
+    wrap::print(&format!("{:>5}  ", learning.id), &style.strong(&harmless(&learning.content)));
     let about = format!(
         "{}, {}, {:.0} % sure, seen {times}, last {}{standing}",
         learning.category.as_str(),
@@ -241,5 +241,5 @@ fn print_learning(learning: &Learning, now: Millis, style: Style) {
         100.0 * learning.confidence_at(now),
         age::ago(learning.updated_at, now),
     );
-    lines::print("       ", &style.faint(&about));
+    wrap::print("       ", &style.faint(&about));
 }

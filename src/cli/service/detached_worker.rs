@@ -8,9 +8,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use super::install::record::Manager;
-use super::install::systemd;
-use super::{child, service};
+use crate::cli::install::record::Manager;
+use crate::cli::install::systemd;
+use crate::cli::run_command;
+use crate::cli::service;
 use crate::config::Environment;
 use crate::hook::LAUNCH;
 use crate::llm::guard;
@@ -66,8 +67,8 @@ fn launch() -> io::Result<()> {
         // The sockets may be gone with a deleted data directory: a restart of the socket unit
         // recreates them.
         let [socket, service] = systemd::UNITS;
-        return child::must(systemd::systemctl(&environment, &["restart", socket]))
-            .and_then(|()| child::must(systemd::systemctl(&environment, &["start", service])))
+        return run_command::must(systemd::systemctl(&environment, &["restart", socket]))
+            .and_then(|()| run_command::must(systemd::systemctl(&environment, &["start", service])))
             .map_err(io::Error::other);
     }
     // Fails only for a process group leader, such as a shell's job; then the worker gets its own

@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use super::install::record::Record;
-use super::lines::{self, counted};
-use super::{client, service};
 use crate::api::{DatabaseStatus, Health, Overview, ProviderStatus, Recovery, Status};
+use crate::cli::client;
+use crate::cli::install::record::Record;
+use crate::cli::output::wrap::{self, counted};
+use crate::cli::service;
 use crate::config::{Config, ConfigError, Environment};
 use crate::llm::{Choice, choose, guard};
 use crate::model::Millis;
@@ -122,7 +123,7 @@ fn print(status: &Status) {
     let now = status.now;
     let figure = |of: fn(&Overview) -> i64| memory.map_or("–".to_owned(), |memory| of(memory).to_string());
     let when = |at: Option<Millis>| at.map_or("never".to_owned(), |at| age::ago(at, now));
-    let line = |name: &str, text: &str| lines::print(&format!("{name:<14}"), text);
+    let line = |name: &str, text: &str| wrap::print(&format!("{name:<14}"), text);
     let state = service.status.as_str();
     match service.pid {
         Some(pid) => {

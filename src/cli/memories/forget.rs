@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde_json::json;
 
-use super::arguments::{project_named, referred};
-use super::lines;
-use super::progress::{Progress, is_agreed};
-use super::style::harmless;
+use crate::cli::arguments::{project_named, referred};
+use crate::cli::output::progress::{Progress, is_agreed};
+use crate::cli::output::style::harmless;
+use crate::cli::output::wrap;
 use crate::compress::digest::digest;
 use crate::config::{Config, Environment};
 use crate::model::SessionStamp;
@@ -185,7 +185,7 @@ fn report(arguments: &Arguments, counts: &BTreeMap<&'static str, usize>, is_wipe
             "Earlier backups and damaged copies ({copies}) may still contain it until they expire; `claude-mem \
              forget … --backups` deletes them."
         );
-        lines::print("", &note);
+        wrap::print("", &note);
     }
 }
 

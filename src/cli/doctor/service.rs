@@ -4,7 +4,7 @@ use super::Doctor;
 use super::finding::Finding;
 use crate::cli::install::record::Manager;
 use crate::cli::install::systemd;
-use crate::cli::{child, client, service};
+use crate::cli::{client, run_command, service};
 use crate::store::{self, overview};
 use crate::text::age;
 use crate::{clock, spool};
@@ -63,7 +63,7 @@ fn is_enabled(doctor: &Doctor<'_>) -> bool {
         doctor.environment,
         &["is-enabled", "--quiet", "claude-mem.service", "claude-mem.socket"],
     );
-    child::succeeds(ask).unwrap_or(false)
+    run_command::succeeds(ask).unwrap_or(false)
 }
 
 pub fn linger(doctor: &Doctor<'_>) -> Finding {
@@ -73,7 +73,7 @@ pub fn linger(doctor: &Doctor<'_>) -> Finding {
     }
     let mut ask = std::process::Command::new("loginctl");
     ask.args(["show-user", &rustix::process::geteuid().as_raw().to_string(), "--property=Linger", "--value"]);
-    match child::run(ask) {
+    match run_command::run(ask) {
         Ok(ran) if ran.stdout.trim() == "yes" => {
             Finding::good(NAME, "on: the service keeps running while you are logged out")
         }

@@ -11,7 +11,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::log_file;
-use super::log_line::OneLine;
+use crate::cli::output::log_line::OneLine;
 use crate::config::Environment;
 use crate::paths::Home;
 use crate::worker::system::activation::{Given, Sockets};
