@@ -106,7 +106,7 @@ fn repair(signature: Hash, failed: &Command, later: &[ToolEvent]) -> Option<Repa
         let prepares = match command.purpose {
             Purpose::Install | Purpose::Build | Purpose::Task => true,
             // Any program may be the repair, but only one that nothing else was done with.
-            Purpose::Run | Purpose::Git => is_only_deed && !is_one_liner(&command.main),
+            Purpose::Run => is_only_deed && !is_one_liner(&command.main),
             _ => false,
         };
         command.outcome.succeeded()

@@ -6,6 +6,7 @@
 
 use super::each;
 use super::rules::{Leads, Led, Pause, Rule};
+use crate::text::is_one_of;
 
 const LEADS: Leads = Leads {
     plain: (
@@ -145,10 +146,6 @@ fn without_lasting_end(text: &str) -> Option<&str> {
         let at = text.len().checked_sub(end.len())?;
         text.get(at..)?.eq_ignore_ascii_case(end).then(|| text[..at].trim_end_matches([',', ' ']))
     })
-}
-
-fn is_one_of(word: &str, list: &'static str) -> bool {
-    each(list).any(|known| known == word)
 }
 
 fn starts_with_word(text: &str, word: &str) -> bool {

@@ -185,6 +185,11 @@ pub(crate) fn each(list: &'static str) -> std::str::Split<'static, char> {
     list.split('|')
 }
 
+/// True for a word of such a list.
+pub(crate) fn is_one_of(word: &str, list: &'static str) -> bool {
+    each(list).any(|known| known == word)
+}
+
 /// Appends `item` unless the list contains it or is full.
 pub(crate) fn push_new(list: &mut Vec<String>, item: &str, most: usize) {
     if !item.is_empty() && list.len() < most && !list.iter().any(|known| known == item) {

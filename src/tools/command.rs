@@ -260,7 +260,8 @@ fn removed_by(part: &Simple) -> Vec<&str> {
     let words = unwrapped(&part.words);
     let words = if words.first().is_some_and(|word| word == "git") { &words[1..] } else { words };
     let removes = words.first().is_some_and(|program| matches!(file_name(program), "rm" | "unlink"));
-    if removes { words[1..].iter().map(String::as_str).collect() } else { Vec::new() }
+    let files = words.iter().skip(1).map(String::as_str).filter(|word| removes && !word.starts_with('-'));
+    files.collect()
 }
 
 /// Files that the shell itself wrote, moved or removed.
@@ -280,7 +281,7 @@ fn files_of(part: &Simple) -> Vec<&str> {
     let mut arguments = arguments.iter().map(String::as_str).filter(is_file);
     match file_name(program) {
         "rm" | "mv" => files.extend(arguments),
-        "sed" | "perl" if purpose(part) == Purpose::Files => files.extend(arguments.next_back()),
+        "sed" | "perl" if purpose(part) == Purpose::Housekeeping => files.extend(arguments.next_back()),
         _ => {}
     }
     files

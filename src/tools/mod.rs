@@ -11,7 +11,6 @@ pub mod git;
 pub mod path;
 pub mod payload;
 pub mod programs;
-mod readers;
 pub mod reports;
 pub mod shell;
 pub mod test_results;
@@ -26,8 +25,8 @@ pub use error_signature::{error_signature, is_generic};
 pub use git::Commit;
 use path::Place;
 use payload::{Payload, field, number};
-pub use programs::Purpose;
-pub use readers::reads_only;
+pub use programs::{Purpose, reads_only};
+
 pub use reports::{AgentReport, TaskOutput, ToolCall};
 
 use crate::text::{each, shorten};
