@@ -3,10 +3,9 @@
 //! The shapes are those of Claude Code's Edit, MultiEdit, Write and NotebookEdit. An edit whose texts are missing, cut or do
 //! not fit together keeps its diff, as far as there is one.
 
-use serde::Deserialize;
 use serde_json::Value;
 
-use super::payload::{Payload, field};
+use super::payload::{Payload, field, number};
 use crate::symbols::{Language, language_of};
 
 /// One edit.
@@ -53,10 +52,8 @@ pub(super) fn edited_path(payload: &Payload) -> Option<&str> {
 pub(super) fn diff(payload: &Payload) -> String {
     let (input, response) = (&payload.input, &payload.response);
     let mut out = String::new();
-    let hunks =
-        response.get("structuredPatch").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    for hunk in hunks {
-        let lines = hunk.get("lines").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    for hunk in list(response, "structuredPatch") {
+        let lines = list(hunk, "lines");
         for line in lines.iter().filter_map(Value::as_str).filter(|line| line.starts_with(['+', '-'])) {
             push_line(&mut out, "", line);
         }
@@ -64,8 +61,7 @@ pub(super) fn diff(payload: &Payload) -> String {
     if !out.is_empty() {
         return out;
     }
-    let edits = input.get("edits").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    for edit in edits.iter().chain(std::iter::once(input)) {
+    for edit in list(input, "edits").iter().chain(std::iter::once(input)) {
         let old = field(edit, &["old_string"]);
         let new = field(edit, &["new_string", "content", "new_source"]);
         old.lines().for_each(|line| push_line(&mut out, "-", line));
@@ -84,65 +80,32 @@ fn push_line(out: &mut String, sign: &str, line: &str) {
 
 /// Returns the file before and after the tool's edit. A notebook's text is its code cells in the notebook's language.
 pub fn file_change(tool_name: &str, payload: &Payload) -> Option<FileChange> {
-    let mut response = Response::deserialize(&payload.response).ok()?;
-    let given = |name: &str| payload.input.get(name).and_then(Value::as_str).map(str::to_owned);
-    response.old_string = response.old_string.or_else(|| given("old_string"));
-    response.content = response.content.or_else(|| given("content"));
-    response.new_string = response.new_string.or_else(|| given("new_string"));
-    let path = response.path.take().or_else(|| edited_path(payload).map(str::to_owned))?;
-    let language = language_of(&path);
-    let change = match tool_name {
-        "Edit" | "MultiEdit" => {
-            let after = edited(&response)?;
-            FileChange { path, before: response.original, after, language }
-        }
-        "Write" => {
-            // An update without its old text would look like a new file.
-            if response.original.is_none() && response.kind.as_deref() != Some("create") {
-                return None;
-            }
-            FileChange { path, before: response.original, after: response.content?, language }
-        }
-        "NotebookEdit" => {
-            FileChange { path, before: Some(response.original?), after: response.updated_file?, language }
-        }
+    let response = &payload.response;
+    let path = edited_path(payload)?.to_owned();
+    let before = text(response, &["originalFile", "originalFileContents", "original_file"]);
+    let after = match tool_name {
+        "Edit" | "MultiEdit" => edited(before?, payload)?,
+        // An update without its old text would look like a new file.
+        "Write" if before.is_none() && field(response, &["type"]) != "create" => return None,
+        "Write" => text(response, &["content"]).or_else(|| text(&payload.input, &["content"]))?.to_owned(),
+        "NotebookEdit" => before.and(text(response, &["updated_file"]))?.to_owned(),
         _ => return None,
     };
-    if is_cut(&change.after) || change.before.as_deref().is_some_and(is_cut) {
+    if is_cut(&after) || before.is_some_and(is_cut) {
         return None;
     }
+    let language = language_of(&path);
+    let change = FileChange { path, before: before.map(str::to_owned), after, language };
     if change.path.ends_with(".ipynb") { notebook_change(change) } else { Some(change) }
 }
 
-#[derive(Deserialize)]
-struct Response {
-    #[serde(alias = "filePath", alias = "notebook_path", default)]
-    path: Option<String>,
-    #[serde(rename = "type", default)]
-    kind: Option<String>,
-    #[serde(default)]
-    content: Option<String>,
-    #[serde(alias = "originalFile", alias = "originalFileContents", alias = "original_file", default)]
-    original: Option<String>,
-    #[serde(default)]
-    updated_file: Option<String>,
-    #[serde(rename = "oldString", default)]
-    old_string: Option<String>,
-    #[serde(rename = "newString", default)]
-    new_string: Option<String>,
-    #[serde(rename = "replaceAll", default)]
-    replace_all: Option<bool>,
-    #[serde(rename = "userModified", default)]
-    user_modified: Option<bool>,
-    #[serde(rename = "structuredPatch", default)]
-    patch: Option<Vec<Hunk>>,
+/// The text under the first of these names that has one, even if it is empty.
+fn text<'v>(value: &'v Value, names: &[&str]) -> Option<&'v str> {
+    names.iter().find_map(|name| value.get(name)?.as_str())
 }
 
-#[derive(Deserialize)]
-struct Hunk {
-    #[serde(rename = "oldStart")]
-    old_start: usize,
-    lines: Vec<String>,
+fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
+    value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// True if the hook cut something out of the text: `[claude-mem: 1234 bytes cut]`.
@@ -154,20 +117,22 @@ fn is_cut(text: &str) -> bool {
 }
 
 /// The text after an edit: by the patch, which includes the user's own changes, else by the strings.
-fn edited(response: &Response) -> Option<String> {
-    let before = response.original.as_deref()?;
+fn edited(before: &str, payload: &Payload) -> Option<String> {
+    let (input, response) = (&payload.input, &payload.response);
+    let is_set = |name: &str| response.get(name).and_then(Value::as_bool).unwrap_or_default();
     let by_strings = || {
-        let (old, new) = (response.old_string.as_deref()?, response.new_string.as_deref()?);
-        replaced(before, old, new, response.replace_all == Some(true))
+        let old = text(response, &["oldString"]).or_else(|| text(input, &["old_string"]))?;
+        let new = text(response, &["newString"]).or_else(|| text(input, &["new_string"]))?;
+        replaced(before, old, new, is_set("replaceAll"))
     };
-    match patched(before, response.patch.as_deref().unwrap_or_default()) {
-        None if response.user_modified != Some(true) => by_strings(),
+    match patched(before, list(response, "structuredPatch")) {
+        None if !is_set("userModified") => by_strings(),
         patched => patched,
     }
 }
 
 /// The text with the hunks applied, if every line that they mention is in its place.
-fn patched(before: &str, hunks: &[Hunk]) -> Option<String> {
+fn patched(before: &str, hunks: &[Value]) -> Option<String> {
     if hunks.is_empty() {
         return None;
     }
@@ -175,11 +140,11 @@ fn patched(before: &str, hunks: &[Hunk]) -> Option<String> {
     let mut after = String::with_capacity(before.len());
     let mut at = 0;
     for hunk in hunks {
-        let start = hunk.old_start.saturating_sub(1);
+        let start = usize::try_from(number(hunk, "oldStart")?).ok()?.saturating_sub(1);
         old.get(at..start)?.iter().for_each(|line| after.push_str(line));
         at = start;
-        for line in &hunk.lines {
-            match line.split_at_checked(1) {
+        for line in list(hunk, "lines") {
+            match line.as_str()?.split_at_checked(1) {
                 Some(("+", added)) => {
                     after.push_str(added);
                     after.push('\n');
@@ -222,65 +187,19 @@ fn notebook_change(change: FileChange) -> Option<FileChange> {
     Some(FileChange { before, after, language: Some(language), ..change })
 }
 
-#[derive(Deserialize)]
-struct Notebook {
-    cells: Vec<Cell>,
-    #[serde(default)]
-    metadata: Metadata,
-}
-
-#[derive(Deserialize)]
-struct Cell {
-    cell_type: String,
-    #[serde(default)]
-    source: Source,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Source {
-    Text(String),
-    Lines(Vec<String>),
-}
-
-impl Default for Source {
-    fn default() -> Self {
-        Self::Text(String::new())
-    }
-}
-
-#[derive(Deserialize, Default)]
-struct Metadata {
-    #[serde(default)]
-    language_info: LanguageInfo,
-    #[serde(default)]
-    kernelspec: KernelSpec,
-}
-
-#[derive(Deserialize, Default)]
-struct LanguageInfo {
-    #[serde(default)]
-    name: Option<String>,
-}
-
-#[derive(Deserialize, Default)]
-struct KernelSpec {
-    #[serde(default)]
-    language: Option<String>,
-}
-
 /// The code cells of a notebook as one file, and its language; Python if it does not say.
 fn notebook_source(json: &str) -> Option<(Language, String)> {
-    let notebook: Notebook = serde_json::from_str(json).ok()?;
-    let named = notebook.metadata.language_info.name.or(notebook.metadata.kernelspec.language);
-    let language = named.map_or(Some(Language::Python), |name| Language::named(&name))?;
+    let notebook: Value = serde_json::from_str(json).ok()?;
+    notebook.get("cells")?;
+    let named = ["/metadata/language_info/name", "/metadata/kernelspec/language"]
+        .iter()
+        .find_map(|place| notebook.pointer(place)?.as_str());
+    let language = named.map_or(Some(Language::Python), Language::named)?;
     let comment = if matches!(language, Language::Python | Language::Ruby) { "# " } else { "// " };
     let mut source = String::new();
-    for cell in notebook.cells.into_iter().filter(|cell| cell.cell_type == "code") {
-        let text = match cell.source {
-            Source::Text(text) => text,
-            Source::Lines(lines) => lines.concat(),
-        };
+    for cell in list(&notebook, "cells").iter().filter(|cell| field(cell, &["cell_type"]) == "code") {
+        let lines = list(cell, "source").iter().filter_map(Value::as_str);
+        let text = text(cell, &["source"]).map_or_else(|| lines.collect(), str::to_owned);
         // `%%bash` makes the whole cell something else.
         let is_foreign = text.trim_start().starts_with("%%");
         for line in text.lines() {
