@@ -316,7 +316,7 @@ fn outside_reason(turn: &Turn, material: &Material) -> Option<String> {
     };
     let reported = || {
         let line = asked(turn, Asked::Report).filter(|_| turn.has_changed() && material.plan.is_none())?;
-        Some(format!("Reported: {line}"))
+        Some(format!("In response to: {line}"))
     };
     plan_reason(material).or_else(from_body).or_else(reported)
 }

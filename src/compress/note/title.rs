@@ -1,6 +1,7 @@
 //! The title of a note, for someone who was not there: a commit's subject, a plan's heading, the request, or the first
 //! statement of the answer; the first of these that is clear on its own.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -29,7 +30,7 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
     let has_acted = turn.has_changed();
     let asked = turn.request().map(request::lines).unwrap_or_default();
     let of_kind = |kind: Asked| asked.iter().find(|(known, _)| *known == kind).map(|(_, line)| line.clone());
-    let lead = lead(material, has_acted);
+    let lead = lead(turn, material);
     let own = material.own_title.as_deref().map(|heading| title_line(&without_person(heading)));
     let own = own.filter(|line| has_verb(line) || strong_words(line) >= 4);
     let clear_lead = own.into_iter().chain(lead.clone()).find(|line| is_clear(line));
@@ -41,7 +42,7 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
     };
     let reported = || {
         let error = || turn.request().filter(|_| has_acted).and_then(reported_error);
-        of_kind(Asked::Report).or_else(error).map(|line| title_line(&format!("Reported: {line}")))
+        of_kind(Asked::Report).or_else(error).map(|line| title_line(&format!("Response to: {line}")))
     };
     subject
         .or(requested)
@@ -79,7 +80,7 @@ fn placed(turn: &Turn, line: String) -> String {
 
 /// The line that the answer begins with. In a turn that changed something a change goes before its cause, which would read as
 /// an open problem.
-fn lead(material: &Material, has_acted: bool) -> Option<String> {
+fn lead(turn: &Turn, material: &Material) -> Option<String> {
     let line = |statement: &Statement| {
         match statement.lead.as_str() {
             "" if !statement.items.is_empty() => None,
@@ -98,9 +99,27 @@ fn lead(material: &Material, has_acted: bool) -> Option<String> {
         .filter_map(line)
         .take(3)
         .collect();
-    let clear = || lines.iter().filter(|line| is_clear(line));
-    let change = clear().find(|line| has_acted && is_change(line));
-    change.or_else(|| clear().next()).or(lines.first()).cloned()
+    // Of the first statements the one about the request and the changed code; side remarks share no word with them.
+    let subject = stems(&format!(
+        "{} {} {}",
+        turn.request().map(|request| head(request, 600)).unwrap_or_default(),
+        turn.changed_files().join(" "),
+        turn.functions.join(" ")
+    ));
+    let shared = |line: &&String| stems(line).intersection(&subject).count().min(2);
+    let clear = |is_wanted: &dyn Fn(&str) -> bool| {
+        let wanted = lines.iter().filter(|line| is_clear(line) && is_wanted(line));
+        wanted.rev().max_by_key(shared).cloned()
+    };
+    let change = if turn.has_changed() { clear(&is_change) } else { None };
+    change.or_else(|| clear(&|_| true)).or_else(|| lines.first().cloned())
+}
+
+/// The words of a text that name something, cut to their beginnings so that "session" and "sessions" are one.
+fn stems(text: &str) -> HashSet<String> {
+    let lower = text.to_lowercase();
+    let words = lower.split(|char: char| !char.is_alphanumeric()).filter(|word| is_strong(word));
+    words.filter(|word| word.chars().count() > 3).map(|word| word.chars().take(6).collect()).collect()
 }
 
 /// The first clear change among listed ones, for an answer that has nothing else.
