@@ -16,7 +16,8 @@ pub use environment::Environment;
 pub use outgoing::{Outgoing, Proxies, Secret};
 pub use settings::{
     Anthropic, Backfill, Backup, Batch, Capture, ClaudeCli, Compress, Config, Context, Cost, FollowedAgent,
-    Hook, Notice, OpenAi, Price, Provider, Queue, Retention, Search, Synchronous, Verbosity, Worker,
+    Hook, Notice, OpenAi, Price, Provider, Queue, Retention, Search, Share, Sync, Synchronous, Verbosity,
+    Worker,
 };
 
 use std::path::{Path, PathBuf};

@@ -14,6 +14,7 @@
 //! - [`mcp`]: the memory as tools for Claude Code and other agents
 //! - [`client`]: the memory for programs outside the worker: its socket, or the database
 //! - [`worker`]: the service: sockets, queue processor, HTTP API
+//! - [`sync`]: one memory on all machines, through PostgreSQL
 //! - [`backfill`]: histories that agents keep, replayed through live capture
 //! - [`hook`]: the work of `claude-mem-hook`: read, strip, insert or spool, nudge, print
 //! - [`capture`]: from a payload to the event that is stored
@@ -82,6 +83,8 @@ pub mod spool;
 pub mod store;
 #[cfg(feature = "service")]
 pub mod symbols;
+#[cfg(feature = "service")]
+pub mod sync;
 pub mod text;
 pub mod tokens;
 #[cfg(feature = "service")]

@@ -126,6 +126,18 @@ impl Home {
         self.0.join("credentials")
     }
 
+    /// File with the membership in a team: address, keys, shares.
+    #[cfg(feature = "service")]
+    pub fn sync(&self) -> PathBuf {
+        self.0.join("sync.json")
+    }
+
+    /// Lock file of the process that synchronises.
+    #[cfg(feature = "service")]
+    pub fn sync_lock(&self) -> PathBuf {
+        self.0.join("sync.lock")
+    }
+
     /// The user's settings.
     pub fn config(&self) -> PathBuf {
         self.0.join("config.toml")

@@ -26,6 +26,7 @@ mod memories;
 mod output;
 mod run_command;
 mod service;
+mod sync;
 
 use std::process::ExitCode;
 
@@ -100,6 +101,8 @@ enum Command {
     Import(data::import::Arguments),
     /// Read the histories that agents keep on this machine into the memory
     Backfill(data::backfill::Arguments),
+    /// Share one memory between several machines, through a PostgreSQL server
+    Sync(sync::Arguments),
     /// Show, check or locate the settings
     Config(config::Arguments),
     /// Print a shell completion script
@@ -177,6 +180,7 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
         Command::Export(arguments) => data::export::run(&home, arguments),
         Command::Import(arguments) => data::import::run(&home, arguments),
         Command::Backfill(arguments) => data::backfill::run(&home, &environment, arguments),
+        Command::Sync(arguments) => sync::run(&home, &environment, arguments),
         Command::Config(arguments) => config::run(&home, &environment, arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Man(arguments) => completions::man(arguments),

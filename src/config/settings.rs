@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// All settings. `config/claude-mem.toml` describes each one next to its default.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -23,6 +23,7 @@ pub struct Config {
     pub context: Context,
     pub search: Search,
     pub backfill: Backfill,
+    pub sync: Sync,
     pub retention: Retention,
     pub backup: Backup,
     pub viewer: Viewer,
@@ -241,6 +242,27 @@ pub enum FollowedAgent {
     Opencode,
     Gemini,
     Copilot,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Sync {
+    pub share_default: Share,
+    #[serde(deserialize_with = "at_least::<1, _>")]
+    pub poll_s: u64,
+}
+
+/// The devices that get a project's memories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Share {
+    /// This one only.
+    None,
+    /// All devices of the same login.
+    Me,
+    /// All devices of the team.
+    Team,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]

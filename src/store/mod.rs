@@ -32,6 +32,8 @@ pub mod sessions;
 #[cfg(feature = "service")]
 pub mod statistics;
 #[cfg(feature = "service")]
+pub mod sync;
+#[cfg(feature = "service")]
 pub mod tables;
 
 use std::io;

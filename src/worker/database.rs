@@ -81,6 +81,11 @@ impl Database {
         Ok(value)
     }
 
+    /// Returns a channel that changes with every write.
+    pub fn written(&self) -> watch::Receiver<()> {
+        self.written.subscribe()
+    }
+
     /// Runs `work` with a reading connection and waits for the result.
     pub async fn read<T: Send + 'static>(
         &self,

@@ -135,8 +135,9 @@ impl Service {
             listeners: &mut self.listeners,
         };
         let following = background::history_follow::Following::start(&self.shared, &running);
+        let syncing = background::syncing::Syncing::start(&self.shared, &running);
         let ended = processor::run(&self.shared, &running, around).await;
-        drop(following);
+        drop((following, syncing));
         ended
     }
 

@@ -40,6 +40,7 @@ mod real_client;
 mod recall;
 mod sandbox;
 mod service;
+mod sync;
 #[cfg(target_os = "linux")]
 mod systemd;
 mod threats;

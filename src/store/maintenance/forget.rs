@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -17,6 +17,7 @@ use crate::files::disk;
 use crate::model::{Digest, Millis, SessionId, TurnLine};
 use crate::store::files::row_copy::{self, Row};
 use crate::store::log::{LogEntry, log};
+use crate::store::sync::{self, Forgetting};
 use crate::store::tables::Table;
 use crate::store::{StoreError, index, memory, projects};
 
@@ -44,6 +45,8 @@ pub struct Selection {
     pub summaries: Vec<i64>,
     /// Prompt ids.
     pub prompts: Vec<i64>,
+    /// Learning ids.
+    pub learnings: Vec<i64>,
     /// Session ids; everything made of a session goes with it.
     pub sessions: Vec<String>,
     /// Project names.
@@ -158,6 +161,7 @@ pub fn find(database: &Connection, selection: &Selection) -> Result<Doomed, Stor
         ("observations", &selection.observations),
         ("session_summaries", &selection.summaries),
         ("user_prompts", &selection.prompts),
+        ("learnings", &selection.learnings),
     ];
     for (table, ids) in numbers {
         for id in ids {
@@ -275,24 +279,75 @@ pub fn forget(
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let doomed = find(&transaction, selection)?;
     let keys = keys(&transaction, &doomed, selection)?;
+    let uids = keys.iter().filter_map(|key| key.strip_prefix("uid:")).map(str::to_owned);
+    let forgetting = Forgetting {
+        uids: if selection.all { learning_uids(&transaction)? } else { uids.collect() },
+        sessions: doomed.sessions.iter().cloned().collect(),
+        projects: selection.projects.clone(),
+    };
+    sync::note_forgotten(&transaction, &forgetting, now)?;
     let digested = digested(&transaction, &doomed, selection)?;
-    delete(&transaction, &doomed)?;
-    for session in digested {
-        memory::store_digest(&transaction, &session, digest)?;
-    }
-    delete_sightings(&transaction, selection)?;
-    projects::drop_unused(&transaction)?;
-    index::forget_gone(&transaction)?;
-    // The worker collects the words of the remaining rows again.
-    transaction.execute("DELETE FROM search_words", [])?;
-    transaction.execute("DELETE FROM search_progress WHERE what LIKE 'words %'", [])?;
-    let data = json!(LogData { keys, all: selection.all, at: Some(now) });
-    log(&transaction, &LogEntry { event_type: EVENT, data, ..LogEntry::default() }, now)?;
+    delete_all(&transaction, selection, &doomed, (digested, digest), keys, now)?;
     transaction.commit()?;
     Ok(doomed)
 }
 
-fn delete(transaction: &Transaction<'_>, doomed: &Doomed) -> Result<(), StoreError> {
+/// Deletes memories that another device forgot, in the caller's transaction. The digests of that
+/// device's sessions arrive from it, and so do tombstones of the learnings that it deleted with them.
+pub(in crate::store) fn erase(
+    transaction: &Connection,
+    selection: &Selection,
+    digest: fn(&[TurnLine]) -> Digest,
+    now: Millis,
+) -> Result<(), StoreError> {
+    let mut doomed = find(transaction, selection)?;
+    if let Some(learnings) = doomed.rows.get_mut("learnings") {
+        learnings.retain(|id| selection.learnings.contains(id));
+    }
+    if doomed.is_empty() {
+        return Ok(());
+    }
+    let keys = keys(transaction, &doomed, selection)?;
+    let mut own = BTreeSet::new();
+    for session in digested(transaction, &doomed, selection)? {
+        let sql = "SELECT 1 FROM sessions WHERE id = ?1 AND origin <> 'sync'";
+        if transaction.prepare_cached(sql)?.exists([session.as_str()])? {
+            own.insert(session);
+        }
+    }
+    delete_all(transaction, selection, &doomed, (own, digest), keys, now)
+}
+
+fn learning_uids(database: &Connection) -> Result<Vec<String>, StoreError> {
+    let mut statement = database.prepare("SELECT uid FROM learnings")?;
+    let rows = statement.query_map([], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Deletes the rows and everything derived from them, and records their keys.
+fn delete_all(
+    transaction: &Connection,
+    selection: &Selection,
+    doomed: &Doomed,
+    (digested, digest): (BTreeSet<SessionId>, fn(&[TurnLine]) -> Digest),
+    keys: Vec<String>,
+    now: Millis,
+) -> Result<(), StoreError> {
+    delete(transaction, doomed)?;
+    for session in digested {
+        memory::store_digest(transaction, &session, digest)?;
+    }
+    delete_sightings(transaction, selection)?;
+    projects::drop_unused(transaction)?;
+    index::forget_gone(transaction)?;
+    // The worker collects the words of the remaining rows again.
+    transaction.execute("DELETE FROM search_words", [])?;
+    transaction.execute("DELETE FROM search_progress WHERE what LIKE 'words %'", [])?;
+    let data = json!(LogData { keys, all: selection.all, at: Some(now) });
+    log(transaction, &LogEntry { event_type: EVENT, data, ..LogEntry::default() }, now)
+}
+
+fn delete(transaction: &Connection, doomed: &Doomed) -> Result<(), StoreError> {
     for (table, ids) in &doomed.rows {
         let mut statement = transaction.prepare(&format!("DELETE FROM {table} WHERE id = ?1"))?;
         for id in ids {
@@ -330,7 +385,7 @@ fn digested(
 }
 
 /// Sightings have no ids; those of a session are deleted with it.
-fn delete_sightings(transaction: &Transaction<'_>, selection: &Selection) -> Result<(), StoreError> {
+fn delete_sightings(transaction: &Connection, selection: &Selection) -> Result<(), StoreError> {
     let by_text = "DELETE FROM sightings WHERE instr(lower(subject), lower(?1)) > 0";
     let by_project = "DELETE FROM sightings WHERE project = ?1";
     let texts = selection.texts.iter().map(|text| (by_text, text));

@@ -68,6 +68,7 @@ pub fn interrupt_silent_sessions(database: &mut Connection, now: Millis) -> Resu
 /// Deletes sessions without any activity, one hour after their end.
 pub fn drop_empty_sessions(database: &Connection, now: Millis) -> Result<usize, StoreError> {
     let sql = "DELETE FROM sessions WHERE status = 'completed' AND prompt_count = 0 AND last_activity_at < ?1
+                 AND NOT (origin = 'sync' AND title IS NOT NULL)
                  AND NOT EXISTS (SELECT 1 FROM user_prompts p WHERE p.session_id = sessions.id)
                  AND NOT EXISTS (SELECT 1 FROM pending_queue q WHERE q.session_id = sessions.id
                                  AND q.status IN ('raw', 'processing'))

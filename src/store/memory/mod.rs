@@ -437,7 +437,7 @@ const MOST_TURNS: u32 = 500;
 
 /// Rebuilds the session's digest from its current summaries.
 pub(super) fn store_digest(
-    transaction: &Transaction<'_>,
+    transaction: &Connection,
     session: &SessionId,
     digest: fn(&[TurnLine]) -> Digest,
 ) -> Result<(), StoreError> {

@@ -1,4 +1,5 @@
-//! Work beside the queue: maintenance, backups, the spool, the WAL, the embedding model.
+//! Work beside the queue: maintenance, backups, the spool, the WAL, the embedding model,
+//! synchronisation.
 
 pub mod daily_backup;
 pub mod embedder;
@@ -6,4 +7,5 @@ pub mod history_follow;
 pub mod maintenance;
 pub mod similarity_threads;
 pub mod spool_drain;
+pub mod syncing;
 pub mod wal_sync;

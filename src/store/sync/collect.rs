@@ -1,0 +1,215 @@
+//! Changed rows become records of this device's log, in one transaction with their version.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+
+use super::super::StoreError;
+use super::super::memory::new_uid;
+use super::content::{self, Content, Kind, SHAPES, Shares};
+use super::forgotten;
+use super::hlc::Hlc;
+use crate::config::Share;
+use crate::model::{Digest, Millis, TurnLine};
+
+/// A record that waits for the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Its number in this device's log.
+    pub seq: i64,
+    /// Its id.
+    pub id: String,
+    /// The number of its [`Kind`].
+    pub kind: i16,
+    /// The memory that it is about; empty for a tombstone.
+    pub item: String,
+    /// The project key.
+    pub project: String,
+    /// Its clock.
+    pub hlc: i64,
+    /// True if the whole team gets it.
+    pub is_shared: bool,
+    /// Readable JSON; empty if the memory was forgotten meanwhile.
+    pub body: String,
+}
+
+/// Everything that collecting needs to know about the user's wishes and the time.
+#[derive(Debug, Clone, Copy)]
+pub struct Collector<'a> {
+    /// The devices that get each project's memories.
+    pub shares: &'a Shares,
+    /// Removes secrets.
+    pub redact: fn(&str) -> String,
+    /// Rebuilds the digest of a session that loses a summary.
+    pub digest: fn(&[TurnLine]) -> Digest,
+    /// The current time.
+    pub now: Millis,
+}
+
+/// Turns up to `limit` changed items into records. Returns the number of items, 0 if none is left.
+pub fn collect(database: &mut Connection, collector: Collector<'_>, limit: u32) -> Result<usize, StoreError> {
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let items: Vec<String> = {
+        let mut statement = transaction.prepare_cached("SELECT item FROM sync_dirty LIMIT ?1")?;
+        let rows = statement.query_map([limit], |row| row.get(0))?;
+        rows.collect::<Result<_, _>>()?
+    };
+    for item in &items {
+        collect_item(&transaction, collector, item)?;
+    }
+    transaction.commit()?;
+    Ok(items.len())
+}
+
+/// Turns one changed item into records, if its content really changed.
+pub(super) fn collect_item(
+    transaction: &Connection,
+    collector: Collector<'_>,
+    item: &str,
+) -> Result<(), StoreError> {
+    let parts = content::read(transaction, item)?;
+    if let Some(part) = parts.first()
+        && forgotten::is_forgotten(transaction, part, version(transaction, collector, part)?)?
+    {
+        // An import or a restored backup brought it back.
+        forgotten::erase_again(transaction, part, collector.digest, collector.now)?;
+    } else {
+        for part in &parts {
+            send(transaction, collector, part)?;
+        }
+    }
+    transaction.prepare_cached("DELETE FROM sync_dirty WHERE item = ?1")?.execute([item])?;
+    Ok(())
+}
+
+fn send(transaction: &Connection, collector: Collector<'_>, part: &Content) -> Result<(), StoreError> {
+    let share = collector.shares.of(&part.project);
+    if share == Share::None {
+        return Ok(());
+    }
+    let is_shared = share == Share::Team;
+    let sql = "SELECT hash, shared FROM sync_items WHERE item = ?1";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?));
+    let known = transaction.prepare_cached(sql)?.query_row([&part.item], read).optional()?;
+    let hash = part.hash();
+    let is_known = known.is_some_and(|(known, was_shared)| known == hash && was_shared >= is_shared);
+    let is_untitled = part.kind == Kind::Session && !part.row.contains_key("title");
+    if is_known || (known.is_none() && part.is_default) || is_untitled {
+        return Ok(());
+    }
+    let hlc = version(transaction, collector, part)?;
+    let outgoing = Outgoing {
+        seq: 0,
+        id: new_uid(),
+        kind: part.kind as i16,
+        item: part.item.clone(),
+        project: part.project.clone(),
+        hlc: hlc.0,
+        is_shared,
+        body: part.body(collector.redact),
+    };
+    enqueue(transaction, &outgoing)?;
+    let sql = "INSERT INTO sync_items (item, hlc, device, hash, shared, value, refers)
+               SELECT ?1, ?2, device, ?3, ?4, ?5, ?6 FROM sync_state WHERE true
+               ON CONFLICT (item) DO UPDATE SET hlc = excluded.hlc, device = excluded.device, hash = excluded.hash,
+                 shared = excluded.shared, value = excluded.value, refers = excluded.refers";
+    let value = (part.kind == Kind::Mark).then(|| serde_json::to_string(&part.row).unwrap_or_default());
+    let row = params![part.item, hlc.0, hash, is_shared, value, part.refers];
+    transaction.prepare_cached(sql)?.execute(row)?;
+    Ok(())
+}
+
+/// Returns the version that a change made here gets. A memory's first version has the time of the
+/// memory: the same one on two devices, or on a device that comes back after a long time, must not
+/// win over a later change.
+fn version(database: &Connection, collector: Collector<'_>, part: &Content) -> Result<Hlc, StoreError> {
+    let sql = "SELECT 1 FROM sync_items WHERE item = ?1";
+    if part.kind != Kind::Mark && !database.prepare_cached(sql)?.exists([&part.item])? {
+        return Ok(Hlc::at(part.at));
+    }
+    let clock =
+        Hlc(database.prepare_cached("SELECT clock FROM sync_state")?.query_row([], |row| row.get(0))?);
+    Ok(clock.next(collector.now))
+}
+
+/// Appends a record to this device's log.
+pub(super) fn enqueue(transaction: &Connection, outgoing: &Outgoing) -> Result<(), StoreError> {
+    let sql = "UPDATE sync_state SET seq = seq + 1, clock = max(clock, ?1) RETURNING seq";
+    let seq: i64 = transaction.prepare_cached(sql)?.query_row([outgoing.hlc], |row| row.get(0))?;
+    let sql = "INSERT INTO sync_outbox (seq, id, kind, item, project, hlc, shared, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let Outgoing { id, kind, item, project, hlc, is_shared, body, .. } = outgoing;
+    transaction.prepare_cached(sql)?.execute(params![seq, id, kind, item, project, hlc, is_shared, body])?;
+    Ok(())
+}
+
+/// Returns the oldest records after `seq`, up to these limits, but at least one.
+pub fn outbox(
+    database: &Connection,
+    after: i64,
+    max_records: u32,
+    max_bytes: usize,
+) -> Result<Vec<Outgoing>, StoreError> {
+    let sql = "SELECT seq, id, kind, item, project, hlc, shared, body FROM sync_outbox WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+    let mut statement = database.prepare_cached(sql)?;
+    let rows = statement.query_map(params![after, max_records], |row| {
+        Ok(Outgoing {
+            seq: row.get(0)?,
+            id: row.get(1)?,
+            kind: row.get(2)?,
+            item: row.get(3)?,
+            project: row.get(4)?,
+            hlc: row.get(5)?,
+            is_shared: row.get(6)?,
+            body: row.get(7)?,
+        })
+    })?;
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    for row in rows {
+        let row = row?;
+        bytes += row.body.len();
+        if !batch.is_empty() && bytes > max_bytes {
+            break;
+        }
+        batch.push(row);
+    }
+    Ok(batch)
+}
+
+/// Drops the records that the server has, up to this one.
+pub fn acknowledge(database: &mut Connection, seq: i64, id: &str) -> Result<(), StoreError> {
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.prepare_cached("DELETE FROM sync_outbox WHERE seq <= ?1")?.execute([seq])?;
+    let sql = "UPDATE sync_state SET acked = ?1, acked_id = ?2 WHERE acked < ?1";
+    transaction.prepare_cached(sql)?.execute(params![seq, id])?;
+    Ok(transaction.commit()?)
+}
+
+/// Lists every memory as changed: those whose content the server has are not sent again.
+pub fn enqueue_everything(database: &Connection) -> Result<(), StoreError> {
+    for shape in &SHAPES {
+        let sql = format!(
+            "INSERT OR IGNORE INTO sync_dirty SELECT '{}:' || {} FROM {}",
+            shape.letter, shape.key, shape.table
+        );
+        database.execute(&sql, [])?;
+    }
+    Ok(())
+}
+
+/// Sets an unsendable record aside: its place in the log stays, without a body.
+pub fn withhold(
+    database: &mut Connection,
+    record: &Outgoing,
+    reason: &str,
+    now: Millis,
+) -> Result<(), StoreError> {
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.prepare_cached("UPDATE sync_outbox SET body = '' WHERE seq = ?1")?.execute([record.seq])?;
+    let sql = "INSERT OR REPLACE INTO sync_refused (place, device, reason, at) SELECT ?1, device, ?2, ?3 FROM sync_state";
+    transaction.prepare_cached(sql)?.execute(params![record.item, reason, now])?;
+    Ok(transaction.commit()?)
+}
+
+/// True if the item's row changed here since its last record.
+pub(super) fn is_dirty(database: &Connection, item: &str) -> Result<bool, StoreError> {
+    let row = content::row_of(item);
+    Ok(database.prepare_cached("SELECT 1 FROM sync_dirty WHERE item = ?1")?.exists([row])?)
+}

@@ -1,0 +1,384 @@
+//! Tombstones. A forgotten memory stays forgotten on every device, whatever arrives later: an older
+//! record, an import, a restored backup.
+//!
+//! A memory is forgotten by its uid for ever, or by its session or project up to a time: the time of
+//! the memory decides, which is the same on every device.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::json;
+
+use super::super::StoreError;
+use super::super::maintenance::forget::{self, LogData, Selection};
+use super::super::memory::new_uid;
+use super::super::projects;
+use super::collect::{Collector, Outgoing, enqueue};
+use super::content::{self, Content, Kind, SHAPES, uid_of};
+use super::hlc::Hlc;
+use super::state::is_set_up;
+use crate::model::{Digest, Millis, TurnLine};
+
+/// Maximum tombstones in one record.
+const MAX_KEYS: usize = 400;
+
+/// Memories that the user forgets here.
+#[derive(Debug, Default)]
+pub struct Forgetting {
+    /// Uids of observations, summaries and learnings.
+    pub uids: Vec<String>,
+    /// Session ids.
+    pub sessions: Vec<String>,
+    /// Project names.
+    pub projects: Vec<String>,
+}
+
+/// A tombstone: its key, and the time up to which it holds.
+pub(super) type Tombstone = (String, Millis);
+
+/// Records what the user forgets, before its rows are deleted, and queues the records that make all
+/// devices forget it. Does nothing without synchronisation.
+pub fn note(transaction: &Connection, forgetting: &Forgetting, now: Millis) -> Result<(), StoreError> {
+    if !is_set_up(transaction)? {
+        return Ok(());
+    }
+    let mut by_scope: BTreeMap<bool, Vec<Tombstone>> = BTreeMap::new();
+    for uid in &forgetting.uids {
+        let items: Vec<String> = ["o", "s", "l"].map(|letter| format!("{letter}:{uid}")).into();
+        if let Some(is_shared) = queue_purges(transaction, &items)? {
+            by_scope.entry(is_shared).or_default().push((format!("uid:{uid}"), Millis::MAX));
+        }
+    }
+    for session in &forgetting.sessions {
+        let mut items = items_of(transaction, "session_id = ?1", session)?;
+        items.push(format!("d:{session}"));
+        let is_shared = queue_purges(transaction, &items)?.unwrap_or_default();
+        let until = latest(transaction, "session_id = ?1", session)?.max(now);
+        by_scope.entry(is_shared).or_default().push((format!("session:{session}"), until));
+    }
+    for name in &forgetting.projects {
+        let items = items_of(transaction, "project = ?1", name)?;
+        let is_shared = queue_purges(transaction, &items)?.unwrap_or_default();
+        let until = latest(transaction, "project = ?1", name)?.max(now);
+        for key in keys_of(transaction, name)? {
+            let what = format!("project:{key}");
+            transaction.prepare_cached("INSERT OR IGNORE INTO sync_purges VALUES (?1)")?.execute([&what])?;
+            by_scope.entry(is_shared).or_default().push((what, until));
+        }
+    }
+    for (is_shared, tombstones) in by_scope {
+        publish(transaction, &tombstones, is_shared, now)?;
+    }
+    Ok(())
+}
+
+/// Takes over what was forgotten here before synchronisation was set up.
+pub(super) fn seed(transaction: &Connection, now: Millis) -> Result<(), StoreError> {
+    let sql = "SELECT data, created_at FROM event_log WHERE event_type = ?1";
+    let logged: Vec<(Option<String>, Millis)> = {
+        let mut statement = transaction.prepare(sql)?;
+        let rows = statement.query_map([forget::EVENT], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        rows.collect::<Result<_, _>>()?
+    };
+    let mut tombstones = Vec::new();
+    for (data, at) in logged {
+        let data: Option<LogData> = data.and_then(|data| serde_json::from_str(&data).ok());
+        for key in data.into_iter().flat_map(|data| data.keys) {
+            match key.split_once(':') {
+                Some(("uid", _)) => tombstones.push((key, Millis::MAX)),
+                Some(("session", _)) => tombstones.push((key, at)),
+                _ => {}
+            }
+        }
+    }
+    publish(transaction, &tombstones, false, now)
+}
+
+fn keep(
+    transaction: &Connection,
+    tombstones: &[Tombstone],
+    hlc: Hlc,
+    is_shared: bool,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO sync_forgotten (key, until, hlc, shared) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (key) DO UPDATE
+               SET until = max(until, excluded.until), hlc = max(hlc, excluded.hlc), shared = max(shared, excluded.shared)";
+    let mut statement = transaction.prepare_cached(sql)?;
+    for (key, until) in tombstones {
+        statement.execute(params![key, until, hlc.0, is_shared])?;
+    }
+    Ok(())
+}
+
+/// Queues all tombstones again: the server lost records.
+pub(super) fn send_all(transaction: &Connection) -> Result<(), StoreError> {
+    for is_shared in [false, true] {
+        let tombstones: Vec<Tombstone> = {
+            let sql = "SELECT key, until FROM sync_forgotten WHERE shared = ?1";
+            let mut statement = transaction.prepare(sql)?;
+            let rows = statement.query_map([is_shared], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<Result<_, _>>()?
+        };
+        publish(transaction, &tombstones, is_shared, 0)?;
+    }
+    Ok(())
+}
+
+/// Keeps tombstones of this device, and queues them for the others.
+fn publish(
+    transaction: &Connection,
+    tombstones: &[Tombstone],
+    is_shared: bool,
+    now: Millis,
+) -> Result<(), StoreError> {
+    for chunk in tombstones.chunks(MAX_KEYS) {
+        let clock = Hlc(transaction.query_row("SELECT clock FROM sync_state", [], |row| row.get(0))?);
+        let hlc = clock.next(now);
+        keep(transaction, chunk, hlc, is_shared)?;
+        let record = Outgoing {
+            seq: 0,
+            id: new_uid(),
+            kind: Kind::Forget as i16,
+            item: String::new(),
+            project: String::new(),
+            hlc: hlc.0,
+            is_shared,
+            body: json!({"forget": chunk}).to_string(),
+        };
+        enqueue(transaction, &record)?;
+    }
+    Ok(())
+}
+
+/// Queues the bodies of these items for removal from the server and from the outbox. Returns true if
+/// one of them is the team's, `None` if none of them is known.
+fn queue_purges(transaction: &Connection, items: &[String]) -> Result<Option<bool>, StoreError> {
+    let mut is_shared = None;
+    for item in items {
+        let sql = "SELECT shared FROM sync_items WHERE item = ?1";
+        let known = transaction.prepare_cached(sql)?.query_row([item], |row| row.get::<_, bool>(0));
+        if let Some(shared) = known.optional()? {
+            is_shared = Some(is_shared.unwrap_or_default() || shared);
+            transaction.prepare_cached("INSERT OR IGNORE INTO sync_purges VALUES (?1)")?.execute([item])?;
+            let sql = "UPDATE sync_outbox SET body = '' WHERE item = ?1";
+            transaction.prepare_cached(sql)?.execute([item])?;
+        }
+    }
+    Ok(is_shared)
+}
+
+/// Returns the items of the rows in the tables with this column that the condition matches.
+fn items_of(database: &Connection, condition: &str, value: &str) -> Result<Vec<String>, StoreError> {
+    let mut items = Vec::new();
+    for shape in tables_with(condition) {
+        let sql =
+            format!("SELECT '{}:' || {} FROM {} WHERE {condition}", shape.letter, shape.key, shape.table);
+        let mut statement = database.prepare_cached(&sql)?;
+        for item in statement.query_map([value], |row| row.get(0))? {
+            items.push(item?);
+        }
+    }
+    Ok(items)
+}
+
+/// Returns the time of the latest row that the condition matches.
+fn latest(database: &Connection, condition: &str, value: &str) -> Result<Millis, StoreError> {
+    let mut latest = 0;
+    for shape in tables_with(condition) {
+        let sql = format!("SELECT coalesce(max({}), 0) FROM {} WHERE {condition}", shape.at, shape.table);
+        latest = latest.max(database.prepare_cached(&sql)?.query_row([value], |row| row.get(0))?);
+    }
+    Ok(latest)
+}
+
+fn tables_with(condition: &str) -> impl Iterator<Item = &'static content::Shape> {
+    let by_session = condition.starts_with("session_id");
+    SHAPES.iter().filter(move |shape| !by_session || shape.columns.contains(&"session_id"))
+}
+
+/// Returns the keys of the projects with this name; `None` if there are no memories of such a
+/// project.
+pub fn project_keys(database: &Connection, name: &str) -> Result<Option<Vec<String>>, StoreError> {
+    let keys = keys_of(database, name)?;
+    let is_known = keys.len() > 1 || !items_of(database, "project = ?1", name)?.is_empty();
+    Ok(is_known.then_some(keys))
+}
+
+/// Returns the keys of the projects with this name.
+fn keys_of(database: &Connection, name: &str) -> Result<Vec<String>, StoreError> {
+    let mut statement = database.prepare_cached("SELECT key FROM projects WHERE name = ?1")?;
+    let rows = statement.query_map([name], |row| row.get(0))?;
+    let mut keys = rows.collect::<Result<Vec<String>, _>>()?;
+    keys.push(format!("name:{name}"));
+    Ok(keys)
+}
+
+/// True if a tombstone covers this version of a memory.
+pub(super) fn is_forgotten(database: &Connection, part: &Content, hlc: Hlc) -> Result<bool, StoreError> {
+    let uid = format!("uid:{}", uid_of(&part.item));
+    let session = format!("session:{}", part.session.as_deref().unwrap_or_default());
+    let project = format!("project:{}", part.project);
+    let (limit, value) = if part.kind == Kind::Session { ("hlc", hlc.0) } else { ("until", part.at) };
+    let sql = format!("SELECT 1 FROM sync_forgotten WHERE key IN (?1, ?2, ?3) AND {limit} >= ?4");
+    Ok(database.prepare_cached(&sql)?.exists(params![uid, session, project, value])?)
+}
+
+/// Deletes the row of a forgotten memory that came back.
+pub(super) fn erase_again(
+    transaction: &Connection,
+    part: &Content,
+    digest: fn(&[TurnLine]) -> Digest,
+    now: Millis,
+) -> Result<(), StoreError> {
+    let mut selection = Selection::default();
+    if part.kind == Kind::Session {
+        let keys = [format!("session:{}", uid_of(&part.item)), format!("project:{}", part.project)];
+        let sql = "SELECT max(until), max(hlc) FROM sync_forgotten WHERE key IN (?1, ?2)";
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, Hlc(row.get(1)?)));
+        let (until, hlc) = transaction.prepare_cached(sql)?.query_row(keys, read)?;
+        select_session(transaction, uid_of(&part.item), until, hlc, &mut selection)?;
+    } else {
+        select_item(transaction, &part.item, &mut selection)?;
+    }
+    forget::erase(transaction, &selection, digest, now)
+}
+
+fn select_item(database: &Connection, item: &str, selection: &mut Selection) -> Result<(), StoreError> {
+    let shape = content::shape_of(item).filter(|shape| shape.kind != Kind::Session);
+    let Some(shape) = shape else { return Ok(()) };
+    let sql = format!("SELECT id FROM {} WHERE uid = ?1", shape.table);
+    let id: Option<i64> =
+        database.prepare_cached(&sql)?.query_row([uid_of(item)], |row| row.get(0)).optional()?;
+    let ids = match shape.kind {
+        Kind::Observation => &mut selection.observations,
+        Kind::Summary => &mut selection.summaries,
+        _ => &mut selection.learnings,
+    };
+    ids.extend(id);
+    Ok(())
+}
+
+/// Applies the tombstones of another device.
+pub(super) fn apply(
+    transaction: &Connection,
+    tombstones: &[Tombstone],
+    (hlc, is_shared): (Hlc, bool),
+    collector: Collector<'_>,
+) -> Result<(), StoreError> {
+    keep(transaction, tombstones, hlc, is_shared)?;
+    let (mut items, mut selection) = (Vec::new(), Selection::default());
+    for (key, until) in tombstones {
+        match key.split_once(':') {
+            Some(("uid", uid)) => items.extend(["o", "s", "l"].map(|letter| format!("{letter}:{uid}"))),
+            Some(("session", session)) => {
+                let condition = format!("session_id = ?1 AND created_at <= {until}");
+                items.extend(items_of(transaction, &condition, session)?);
+                select_session(transaction, session, *until, hlc, &mut selection)?;
+            }
+            Some(("project", project)) => {
+                for name in names_of(transaction, project)? {
+                    forget_project(transaction, &name, (*until, hlc), &mut items, &mut selection)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    queue_purges(transaction, &items)?;
+    for item in &items {
+        select_item(transaction, item, &mut selection)?;
+    }
+    forget::erase(transaction, &selection, collector.digest, collector.now)
+}
+
+/// Selects the prompts of a forgotten session up to that time, and the session itself if nothing
+/// happened in it since; otherwise only its digest is removed.
+fn select_session(
+    database: &Connection,
+    session: &str,
+    until: Millis,
+    hlc: Hlc,
+    selection: &mut Selection,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE sessions SET title = NULL, outcome = NULL, open_items = NULL WHERE id = ?1
+               AND NOT EXISTS (SELECT 1 FROM sync_items WHERE item = 'd:' || ?1 AND hlc > ?2)";
+    if database.prepare_cached(sql)?.execute(params![session, hlc.0])? > 0 {
+        // A later digest of this device comes after the tombstone.
+        let sql = "INSERT OR REPLACE INTO sync_items (item, hlc, device, hash, shared) VALUES ('d:' || ?1, ?2, '', 0, 0)";
+        database.prepare_cached(sql)?.execute(params![session, hlc.0])?;
+    }
+    let sql = "SELECT 1 FROM sessions WHERE id = ?1 AND last_activity_at <= ?2
+               AND NOT EXISTS (SELECT 1 FROM observations WHERE session_id = ?1 AND created_at > ?2)
+               AND NOT EXISTS (SELECT 1 FROM session_summaries WHERE session_id = ?1 AND created_at > ?2)";
+    if database.prepare_cached(sql)?.exists(params![session, until])? {
+        selection.sessions.push(session.to_owned());
+    }
+    let sql = "SELECT id FROM user_prompts WHERE session_id = ?1 AND created_at <= ?2";
+    let mut statement = database.prepare_cached(sql)?;
+    for id in statement.query_map(params![session, until], |row| row.get(0))? {
+        selection.prompts.push(id?);
+    }
+    Ok(())
+}
+
+fn forget_project(
+    transaction: &Connection,
+    name: &str,
+    (until, hlc): (Millis, Hlc),
+    items: &mut Vec<String>,
+    selection: &mut Selection,
+) -> Result<(), StoreError> {
+    let sessions: Vec<String> = {
+        let mut statement = transaction.prepare_cached("SELECT id FROM sessions WHERE project = ?1")?;
+        let rows = statement.query_map([name], |row| row.get(0))?;
+        rows.collect::<Result<_, _>>()?
+    };
+    for session in sessions {
+        select_session(transaction, &session, until, hlc, selection)?;
+    }
+    for item in items_of(transaction, "project = ?1", name)? {
+        let parts = content::read(transaction, &item)?;
+        if parts.first().is_some_and(|part| part.at <= until) {
+            items.push(item);
+        } else {
+            // The project's bodies are purged and their key is destroyed: what was sent from here
+            // about a later memory needs new records.
+            for part in &parts {
+                let sql = "UPDATE sync_items SET hash = 0 WHERE item = ?1 AND device = (SELECT device FROM sync_state)";
+                if transaction.prepare_cached(sql)?.execute([&part.item])? > 0 {
+                    let sql = "INSERT OR IGNORE INTO sync_dirty VALUES (?1)";
+                    transaction.prepare_cached(sql)?.execute([&item])?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn names_of(database: &Connection, key: &str) -> Result<Vec<String>, StoreError> {
+    match key.strip_prefix("name:") {
+        Some(name) => Ok(vec![name.to_owned()]),
+        None => Ok(projects::known(database, key)?.into_iter().collect()),
+    }
+}
+
+/// Queues the body of a received record about a forgotten memory for removal.
+pub(super) fn purge_record(transaction: &Connection, refers: &str) -> Result<(), StoreError> {
+    let what = format!("ref:{refers}");
+    transaction.prepare_cached("INSERT OR IGNORE INTO sync_purges VALUES (?1)")?.execute([what])?;
+    Ok(())
+}
+
+/// Returns up to `limit` memories whose bodies the server has to remove.
+pub fn purges(database: &Connection, limit: u32) -> Result<Vec<String>, StoreError> {
+    let mut statement = database.prepare_cached("SELECT what FROM sync_purges LIMIT ?1")?;
+    let rows = statement.query_map([limit], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Records that the server removed these bodies.
+pub fn purged(database: &Connection, what: &[String]) -> Result<(), StoreError> {
+    let mut statement = database.prepare_cached("DELETE FROM sync_purges WHERE what = ?1")?;
+    for what in what {
+        statement.execute([what])?;
+    }
+    Ok(())
+}

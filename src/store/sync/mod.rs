@@ -1,0 +1,23 @@
+//! The local side of synchronisation: versions of memories, the outbox, and tombstones.
+//!
+//! Triggers list the rows that change (`sync_dirty`). [`collect`] turns them into records of this
+//! device's log, [`apply`] stores the records of other devices. Both are idempotent, and the result
+//! does not depend on the order of arrival: the highest (clock, device) of an item wins, and a
+//! tombstone wins over everything.
+
+mod apply;
+mod collect;
+mod content;
+mod forgotten;
+mod hlc;
+mod state;
+
+pub use apply::{Incoming, Outcome, apply, list_refused, retry_refused};
+pub use collect::{Collector, Outgoing, acknowledge, collect, enqueue_everything, outbox, withhold};
+pub use content::{Kind, Shares};
+pub use forgotten::{Forgetting, note as note_forgotten, project_keys, purged, purges};
+pub use hlc::{Hlc, MAX_AHEAD_MS};
+pub use state::{
+    Refused, State, become_device, cursors, dirty, finish_cycle, is_cycle_news, is_set_up, mark_cursor,
+    restamp, set_problem, set_up, state, tear_down,
+};

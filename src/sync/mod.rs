@@ -1,0 +1,24 @@
+//! One memory on all machines: each device appends to its own log on a PostgreSQL server, and reads
+//! the logs of the others.
+//!
+//! ```text
+//! rows ──collect──▶ outbox ──seal, push──▶ PostgreSQL ──pull, open──▶ apply ──▶ rows
+//! ```
+//!
+//! [`engine`] runs one cycle; the service and `claude-mem sync now` call it. Everything that the
+//! server can read is decided in [`sealing`]; the SQL for SQLite is in [`crate::store::sync`].
+//! The design is described in docs/decisions/016-sync.md.
+
+pub mod engine;
+mod error;
+pub mod invitation;
+pub mod keys;
+pub mod membership;
+mod sealing;
+pub mod server;
+pub mod service;
+pub mod team;
+
+pub use engine::{Engine, Local, Report};
+pub use error::SyncError;
+pub use membership::Membership;

@@ -1,0 +1,183 @@
+//! Row-level security: every login sees and writes only its own, whatever it tries.
+
+use super::clock::Clock;
+use super::machine::{Machine, invitation_in};
+use super::postgres::Postgres;
+
+/// A team of alice, with bob as a reader, and a team of eve, on one database that alice owns.
+struct Teams {
+    postgres: Postgres,
+    alice: Machine,
+    bob: Machine,
+    eve: Machine,
+    _folder: tempfile::TempDir,
+}
+
+fn teams() -> Option<Teams> {
+    let postgres = Postgres::start()?;
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Clock::right(folder.path());
+    let [mut alice, bob, mut eve] = ["alice", "bob", "eve"].map(|name| Machine::new(name, &clock));
+    alice.observe("harbor", "s-harbor", "alice shares this");
+    alice.observe("diary", "s-diary", "alice keeps this");
+    eve.observe("quay", "s-quay", "eve knows this");
+    alice.found(&postgres.url("alice"), &[]);
+    alice.ok(&["sync", "share", "harbor", "team"]);
+    alice.ok(&["sync", "now"]);
+    eve.found(&postgres.url("eve"), &[]);
+    let invitation = invitation_in(&alice.ok(&["sync", "invite", "--member", "read"]));
+    bob.ok(&["sync", "join", &invitation, "--url", &postgres.url("bob"), "--label", "bob"]);
+    Some(Teams { postgres, alice, bob, eve, _folder: folder })
+}
+
+const RECORDS: &str = "SELECT count(*) FROM claude_mem.record";
+
+#[test]
+fn a_reader_gets_what_the_team_shares_and_nothing_else() {
+    let Some(teams) = teams() else { return };
+    assert_eq!(teams.bob.titles(), ["alice shares this"]);
+    assert_eq!(teams.eve.titles(), ["eve knows this"]);
+    let visible = |login: &str| teams.postgres.sql(login, RECORDS).unwrap().parse::<i64>().unwrap();
+    let all: i64 = teams.postgres.admin(RECORDS).parse().unwrap();
+    assert!(visible("bob") > 0 && visible("bob") < visible("alice") && visible("alice") < all);
+    let mut bob = teams.bob;
+    bob.observe("harbor", "s-bob", "bob may only read");
+    bob.ok(&["sync", "now"]);
+    teams.alice.ok(&["sync", "now"]);
+    assert_eq!(teams.alice.titles(), ["alice keeps this", "alice shares this"]);
+}
+
+#[test]
+fn every_attempt_beyond_ones_rights_is_refused() {
+    let Some(teams) = teams() else { return };
+    let postgres = &teams.postgres;
+    let device = |login: &str| {
+        postgres.admin(&format!(
+            "SELECT id FROM claude_mem.device WHERE login = '{login}' ORDER BY made_at LIMIT 1"
+        ))
+    };
+    let team = |login: &str| {
+        postgres.admin(&format!("SELECT team FROM claude_mem.device WHERE login = '{login}' LIMIT 1"))
+    };
+    let insert = |team: &str, device: &str, seq: i64| {
+        format!(
+            "INSERT INTO claude_mem.record (team, device, seq, id, kind, project, hlc, epoch, shared, refers, body) VALUES \
+             ('{team}', '{device}', {seq}, gen_random_uuid(), 1, 'p', 1, 0, true, gen_random_uuid(), 'x')"
+        )
+    };
+    let (alices, eves) = (team("alice"), team("eve"));
+    let rls = "row-level security";
+    let attempts = [
+        ("another team", "eve", insert(&alices, &device("eve"), 1), rls),
+        ("a foreign device", "eve", insert(&alices, &device("alice"), 99), rls),
+        ("a foreign device of another team", "eve", insert(&eves, &device("alice"), 99), rls),
+        ("a reader", "bob", insert(&alices, &device("bob"), 1), rls),
+        ("an update", "alice", "UPDATE claude_mem.head SET seq = 9 WHERE false".into(), ""),
+        ("a reader's update", "bob", "UPDATE claude_mem.record SET body = ''".into(), "permission denied"),
+        ("a deletion", "bob", "DELETE FROM claude_mem.record".into(), "permission denied"),
+        ("a truncation", "eve", "TRUNCATE claude_mem.record".into(), "permission denied"),
+        ("the members", "eve", "SELECT * FROM claude_mem.member".into(), "permission denied"),
+        ("a partition", "eve", "SELECT * FROM claude_mem.record_0".into(), "permission denied"),
+        ("a gap", "eve", insert(&eves, &device("eve"), 99), "do not follow"),
+        (
+            "a reader's purge",
+            "bob",
+            format!("SELECT claude_mem.purge('{alices}', ARRAY[gen_random_uuid()])"),
+            "may not",
+        ),
+        (
+            "another team's purge",
+            "eve",
+            format!("SELECT claude_mem.purge('{alices}', ARRAY[gen_random_uuid()])"),
+            "may not",
+        ),
+        ("another team's devices", "eve", format!("SELECT * FROM claude_mem.devices('{alices}')"), "may not"),
+        (
+            "retiring a foreign device",
+            "eve",
+            format!("SELECT claude_mem.retire('{alices}', '{}', true)", device("alice")),
+            "may not",
+        ),
+        (
+            "inviting oneself",
+            "eve",
+            format!("SELECT claude_mem.invite('{alices}', 'x', 'write', 1)"),
+            "may not",
+        ),
+        (
+            "registering in another team",
+            "eve",
+            format!("SELECT claude_mem.register('{alices}', gen_random_uuid(), 'x')"),
+            "may not",
+        ),
+        (
+            "the time of arrival",
+            "eve",
+            "INSERT INTO claude_mem.record (recv_at) VALUES (now())".into(),
+            "permission denied",
+        ),
+        ("another login", "eve", "SET SESSION AUTHORIZATION alice".into(), "permission denied"),
+        ("another role", "eve", "SET ROLE alice".into(), "permission denied"),
+    ];
+    for (what, login, sql, reason) in attempts {
+        let refused = postgres.sql(login, &sql);
+        match reason {
+            "" => assert!(refused.is_ok(), "{what}: {refused:?}"),
+            _ => assert!(refused.as_ref().is_err_and(|error| error.contains(reason)), "{what}: {refused:?}"),
+        }
+    }
+    let mine = postgres.sql("eve", RECORDS).unwrap();
+    for setting in ["app.team", "claude_mem.team", "app.login"] {
+        let forged = format!("SET {setting} = '{alices}'; {RECORDS}");
+        assert_eq!(postgres.sql("eve", &forged).unwrap(), mine, "a forged setting shows more");
+    }
+    let owner = postgres.sql("alice", &format!("{RECORDS} WHERE team = '{eves}'")).unwrap();
+    assert_eq!(owner, "0", "the owner of the tables sees another team");
+    let owner = postgres.sql(
+        "alice",
+        "SELECT sum((SELECT count(*) FROM claude_mem.record_0)) + (SELECT count(*) FROM claude_mem.record_5)",
+    );
+    assert_eq!(owner.unwrap(), "0", "the owner reads a partition around the policies");
+}
+
+#[test]
+fn a_removed_member_and_a_removed_device_are_shut_out() {
+    let Some(teams) = teams() else { return };
+    teams.alice.ok(&["sync", "devices", "--remove-member", "bob"]);
+    assert_eq!(teams.postgres.sql("bob", RECORDS).unwrap(), "0");
+    teams.bob.fails(&["sync", "now"], "not a member");
+    teams.eve.fails(&["sync", "devices", "--remove", "00000000-0000-0000-0000-000000000000"], "no device");
+    let own = teams.alice.status()["devices"][0]["id"].as_str().unwrap().to_owned();
+    teams.alice.ok(&["sync", "devices", "--remove", &own]);
+    teams.alice.fails(&["sync", "now"], "was removed from the team");
+}
+
+#[test]
+fn the_server_can_read_nothing_of_a_sealed_team() {
+    let Some(postgres) = Postgres::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut machine = Machine::new("sealed", &Clock::right(folder.path()));
+    machine.observe("planted-project", "planted-session", "planted title");
+    let sql = "UPDATE observations SET summary = 'planted summary', facts = '[\"planted fact\"]', files_modified = '[\"planted/file.rs\"]';
+               INSERT INTO user_prompts (session_id, prompt_number, prompt, created_at) VALUES ('planted-session', 1, 'planted prompt', 1);
+               UPDATE sessions SET title = 'planted digest', outcome = 'planted outcome';
+               INSERT INTO learnings (uid, project, category, content, created_at, updated_at)
+                 VALUES ('planted-uid', 'planted-project', 'gotcha', 'planted learning', 1, 1);";
+    machine.database().execute_batch(sql).unwrap();
+    machine.found(&postgres.url("alice"), &[]);
+    let sent = machine.status()["devices"][0]["records"].as_i64();
+    assert_eq!(sent, Some(3));
+    let dump = postgres.dump();
+    let text = String::from_utf8_lossy(&dump).to_lowercase();
+    assert!(text.contains("copy claude_mem.record"), "the dump is not one");
+    let hex: String = "planted".bytes().map(|byte| format!("{byte:02x}")).collect();
+    assert!(!text.contains("planted") && !text.contains(&hex), "the server can read a planted text");
+    // The same in a team that chose readable texts: there they are found, so the search works.
+    let mut other = Machine::new("readable", &Clock::right(folder.path()));
+    other.observe("planted-project", "planted-session", "planted title");
+    other.database().execute("INSERT INTO user_prompts (session_id, prompt_number, prompt, created_at) VALUES ('planted-session', 1, 'personal prompt', 1)", []).unwrap();
+    other.found(&postgres.url("eve"), &["--readable"]);
+    let text = String::from_utf8_lossy(&postgres.dump()).to_lowercase();
+    let prompt: String = "personal prompt".bytes().map(|byte| format!("{byte:02x}")).collect();
+    assert!(text.contains(&hex) && !text.contains(&prompt), "prompts never leave");
+}
