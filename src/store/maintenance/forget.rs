@@ -324,12 +324,15 @@ fn learning_uids(database: &Connection) -> Result<Vec<String>, StoreError> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
+/// Builds a session's digest from its turns.
+type Digester = fn(&[TurnLine]) -> Digest;
+
 /// Deletes the rows and everything derived from them, and records their keys.
 fn delete_all(
     transaction: &Connection,
     selection: &Selection,
     doomed: &Doomed,
-    (digested, digest): (BTreeSet<SessionId>, fn(&[TurnLine]) -> Digest),
+    (digested, digest): (BTreeSet<SessionId>, Digester),
     keys: Vec<String>,
     now: Millis,
 ) -> Result<(), StoreError> {
