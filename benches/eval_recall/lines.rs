@@ -50,9 +50,8 @@ pub fn print(cases: &[Case], histories: &[History]) {
 
 /// The floors to choose from, in hundredths.
 const FLOORS: RangeInclusive<u32> = 50..=75;
-/// The share of memories that must count on the projects that a floor is chosen on. The estimate is strict: readers find about
-/// half as many again relevant.
-const WANTED: f64 = 0.45;
+/// The share of memories that must count on the projects that a floor is chosen on.
+const WANTED: f64 = 0.6;
 
 /// Prints, for each project, the floor that the other projects would choose, and the share of memories that count with it.
 pub fn floors(cases: &[Case], histories: &[History]) {

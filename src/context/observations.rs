@@ -42,7 +42,7 @@ const MOST_NOTES: usize = 1;
 const MOST_OF_CHANGES: usize = 2;
 const MOST_OF_BRANCH: usize = 4;
 /// More changed files than this have no topic in common.
-const FEW_CHANGED: usize = 8;
+const FEW_CHANGED: usize = 4;
 /// Most pinned notes, which take no place of the others, and the score that puts them first.
 const MOST_PINNED: u32 = 4;
 const PINNED: f64 = 100.0;
