@@ -32,8 +32,8 @@
 //! - [`nudge`]: wakes the worker
 //! - [`project`]: the project of a directory
 //! - [`privacy`]: private parts that are not stored, and secrets that are not sent
-//! - [`files`]: atomic writes, free space and its reserve, network file systems
-//! - [`config`], [`paths`]: settings and paths
+//! - [`files`]: atomic writes, free space and its reserve
+//! - [`config`], [`paths`]: settings; paths, and network file systems
 //! - [`tokens`]: token counts of texts
 //! - [`text`]: ages in words, bounded lines, text without control sequences
 //! - [`hook_events`]: the Claude Code events that call our hook

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[cfg(feature = "service")]
 use super::Outgoing;
 use super::layers::ANTHROPIC_BASE_URL;
-use crate::files::file_system::FileSystem;
+use crate::paths::file_system::FileSystem;
 
 /// The environment, read once.
 #[derive(Debug, Clone, Default)]

@@ -1,5 +1,4 @@
-//! Files and disks: atomic writes, free space and its reserve, network file systems.
+//! Files and disks: atomic writes, free space and its reserve.
 
 pub mod atomic;
 pub mod disk;
-pub mod file_system;

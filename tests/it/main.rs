@@ -1,6 +1,7 @@
 //! Drives the real binaries from outside, each test in its own home directory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, clippy::disallowed_methods)]
 
+mod api;
 mod backfill;
 mod commands;
 mod compression;
@@ -24,6 +25,7 @@ mod hook_storm;
 mod install;
 mod keeping;
 mod launchd;
+mod layers;
 mod learnings;
 mod llm;
 mod mcp;

@@ -1,10 +1,12 @@
 //! Paths and permissions in the data directory.
 
+pub mod file_system;
+
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use crate::files::file_system::FileSystem;
+use file_system::FileSystem;
 
 /// The data directory and the names inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
