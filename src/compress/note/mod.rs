@@ -257,8 +257,7 @@ fn summary(turn: &Turn, material: &Material, title: &str) -> Option<String> {
     if chosen.is_empty() {
         chosen.extend(rows());
     }
-    let mut texts: Vec<String> =
-        chosen.iter().map(|statement| finished(&clause(&statement.shown(), STATEMENT_COLUMNS))).collect();
+    let mut texts: Vec<String> = shown(&chosen).map(|text| finished(&text)).collect();
     if !texts.iter().any(|text| prose::gives_reason(text)) {
         let outside = outside_reason(turn, material).filter(|text| !is_near(text, title));
         if texts.is_empty() && outside.is_some() && turn.has_changed() {
@@ -274,6 +273,14 @@ fn summary(turn: &Turn, material: &Material, title: &str) -> Option<String> {
     }
     let text = texts.join(" ");
     (!text.is_empty()).then_some(text)
+}
+
+/// The statements one after the other, each with its heading where that changes.
+fn shown<'a>(statements: &'a [&Statement]) -> impl Iterator<Item = String> + 'a {
+    statements.iter().enumerate().map(|(at, statement)| {
+        let previous = at.checked_sub(1).map(|at| statements[at]);
+        clause(&statement.shown(previous), STATEMENT_COLUMNS)
+    })
 }
 
 /// The question that an answer belongs to, if the title is not the question itself.
@@ -376,9 +383,8 @@ fn detail(turn: &Turn, material: &Material, title: &str, used: &str) -> Option<S
     };
     push(plan_reason(material).unwrap_or_default());
     let rest = material.body().filter(|statement| statement.text.split_whitespace().count() >= 4);
-    for statement in rest.filter(|statement| !is_near(&statement.text, title)) {
-        push(clause(&statement.shown(), STATEMENT_COLUMNS));
-    }
+    let rest: Vec<&Statement> = rest.filter(|statement| !is_near(&statement.text, title)).collect();
+    shown(&rest).for_each(&mut push);
     for statement in turn.commits().into_iter().flat_map(|commit| prose::statements(&commit.body)) {
         push(clause(&statement.text, STATEMENT_COLUMNS));
     }

@@ -13,7 +13,7 @@ use crate::text::{clean, each, one_line, pattern};
 pub(super) struct Statement {
     /// The text on one line, without markup except for code. A list is one statement, with the line that introduces it.
     pub text: String,
-    /// The heading above it, if it is the first statement below and the heading has content.
+    /// The heading above it, if that has content.
     pub heading: String,
     /// The line that introduces the list, without its colon; empty if there is none.
     pub lead: String,
@@ -47,9 +47,14 @@ pub(super) enum Section {
 }
 
 impl Statement {
-    /// The statement with its heading, without which it may mean little.
-    pub fn shown(&self) -> String {
-        if self.heading.is_empty() { self.text.clone() } else { format!("{}: {}", self.heading, self.text) }
+    /// The statement with its heading, without which it may mean little, unless the one shown before has the same.
+    pub fn shown(&self, previous: Option<&Self>) -> String {
+        let is_known = previous.is_some_and(|previous| previous.heading == self.heading);
+        if self.heading.is_empty() || is_known {
+            self.text.clone()
+        } else {
+            format!("{}: {}", self.heading, self.text)
+        }
     }
 
     /// True if the statement gives a reason.
@@ -78,6 +83,8 @@ pub(super) fn gives_reason(text: &str) -> bool {
 
 /// Maximum length of a message that is read, in bytes. Closings have a median of 858 characters.
 const MOST_BYTES: usize = 32 * 1024;
+/// Maximum length of a heading that is shown with its statements, in bytes.
+const HEADING_BYTES: usize = 80;
 /// The level of a heading that is only a bold line.
 const BOLD_LEVEL: usize = 7;
 /// Length at which a list's statement takes no further item, in bytes.
@@ -117,7 +124,8 @@ struct Reader {
     section: Section,
     /// The enclosing heading that decides about its parts: its level, kind and text.
     outer: Option<(usize, Section, String)>,
-    /// The heading, until a statement has taken it.
+    /// The enclosing heading and its level.
+    main: (usize, String),
     heading: String,
     paragraph: String,
     /// The line that introduces the list or code that follows.
@@ -172,7 +180,18 @@ impl Reader {
                     self.heading = format!("{name}, {}", self.heading);
                 }
             }
-            _ if self.section == Section::Body => self.outer = None,
+            _ if self.section == Section::Body => {
+                self.outer = None;
+                // "Storage" below "Auto-commit" is the storage of auto-commit.
+                let whole = format!("{}, {}", self.main.1, self.heading);
+                let is_part =
+                    level > self.main.0 && !is_neutral(&self.main.1) && whole.len() <= HEADING_BYTES;
+                if is_part {
+                    self.heading = whole;
+                } else {
+                    self.main = (level, self.heading.clone());
+                }
+            }
             _ => self.outer = Some((level, self.section, self.heading.clone())),
         }
         let is_title = level < BOLD_LEVEL && self.section == Section::Body && !is_neutral(&self.heading);
@@ -259,7 +278,8 @@ impl Reader {
     }
 
     fn row(&mut self, line: &str) {
-        let cells: Vec<String> = line.trim_matches('|').split('|').map(plain).collect();
+        let cells = line.trim_matches('|').replace(r"\|", "\u{1}");
+        let cells: Vec<String> = cells.split('|').map(|cell| plain(&cell.replace('\u{1}', "|"))).collect();
         if cells.iter().all(|cell| cell.chars().all(|char| "-: ".contains(char))) {
             return;
         }
@@ -299,27 +319,23 @@ impl Reader {
             Some(Section::Body) | None => self.section,
             Some(section) => section,
         };
-        let heading = if statement.is_row { String::new() } else { self.take_heading(&text) };
+        let heading = if statement.is_row { String::new() } else { self.heading_of(&text) };
         let is_verdict = statement.is_verdict || is_verdict(&heading);
         let is_loose = !self.is_adjacent && heading.is_empty() && points_back(&text);
         self.statements.push(Statement { text, heading, section, is_verdict, is_loose, ..statement });
         self.is_adjacent = true;
     }
 
-    /// The heading for the first statement below it.
-    fn take_heading(&mut self, text: &str) -> String {
-        // A proposal is marked as one wherever it is shown.
-        let heading = match self.section {
-            Section::Proposal => self.heading.clone(),
-            _ => std::mem::take(&mut self.heading),
-        };
+    /// The heading for a statement, so that it keeps its subject wherever it is shown.
+    fn heading_of(&self, text: &str) -> String {
+        let heading = &self.heading;
         let is_repeated = text.to_lowercase().starts_with(&heading.to_lowercase());
         let is_needless = is_repeated
-            || is_neutral(&heading)
-            || is_filler(&heading)
-            || heading.len() > 80
+            || is_neutral(heading)
+            || is_filler(heading)
+            || heading.len() > HEADING_BYTES
             || matches!(self.section, Section::Open | Section::Aside);
-        if is_needless { String::new() } else { heading }
+        if is_needless { String::new() } else { heading.clone() }
     }
 }
 
@@ -536,7 +552,7 @@ mod tests {
             ]
         );
         let statements = statements(message);
-        assert_eq!(statements[1].shown(), "Root cause: Two writers, one file e.g. `a.rs`.");
+        assert_eq!(statements[1].shown(None), "Root cause: Two writers, one file e.g. `a.rs`.");
         assert_eq!(statements[1].section, Section::Reason);
         assert_eq!((statements[2].is_row, statements[3].section), (true, Section::Open));
     }
