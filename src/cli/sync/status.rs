@@ -17,7 +17,7 @@ use crate::sync::server::{self, Device, Server};
 use crate::sync::{Membership, SyncError};
 use crate::text::age;
 
-/// What this machine knows without the server.
+/// The state of this machine, known without the server.
 #[derive(Debug, Default)]
 struct Known {
     state: Option<State>,

@@ -336,7 +336,14 @@ fn forget_project(
     }
     for item in items_of(transaction, "project = ?1", name)? {
         let parts = content::read(transaction, &item)?;
-        if parts.first().is_some_and(|part| part.at <= until) {
+        // The clock decides about a digest, as in `is_forgotten`.
+        let sql = "SELECT 1 FROM sync_items WHERE item = ?1 AND hlc > ?2";
+        let is_later_digest = transaction.prepare_cached(sql)?.exists(params![item, hlc.0])?;
+        let is_dead = |part: &Content| match part.kind {
+            Kind::Session => !is_later_digest,
+            _ => part.at <= until,
+        };
+        if parts.first().is_some_and(is_dead) {
             items.push(item);
         } else {
             // The project's bodies are purged and their key is destroyed: what was sent from here
