@@ -11,6 +11,7 @@
 //! Dependencies point down this list only:
 //!
 //! - [`cli`]: the command line
+//! - [`viewer`]: the memory in a browser: a loopback port while somebody looks
 //! - [`mcp`]: the memory as tools for Claude Code and other agents
 //! - [`client`]: the memory for programs outside the worker: its socket, or the database
 //! - [`worker`]: the service: sockets, queue processor, HTTP API
@@ -89,5 +90,7 @@ pub mod text;
 pub mod tokens;
 #[cfg(feature = "service")]
 pub mod tools;
+#[cfg(feature = "service")]
+pub mod viewer;
 #[cfg(feature = "service")]
 pub mod worker;

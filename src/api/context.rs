@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::model::Millis;
+
 /// Parameters of a start context.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextQuery {
@@ -41,10 +43,24 @@ pub struct ContextResponse {
     /// Its lines, if they are to be explained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<Vec<ContextLine>>,
+    /// The context of the project's last session, if lines are to be explained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<LastContext>,
     /// Data for the event log, which the hook writes once it has printed the text; only for a
     /// session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<Value>,
+}
+
+/// The context that a project's last session got.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastContext {
+    /// The session.
+    pub session_id: String,
+    /// Time of the context.
+    pub created_at: Millis,
+    /// The keys of its lines.
+    pub keys: Vec<i64>,
 }
 
 /// A line of a context, explained.

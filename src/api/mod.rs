@@ -14,7 +14,8 @@ mod status;
 
 pub use activity::{Activity, DayCount, Days, Setting, Settings, Value, ValueRow};
 pub use context::{
-    ContextLine, ContextQuery, ContextResponse, InSessionQuery, InSessionResponse, PrintedContext,
+    ContextLine, ContextQuery, ContextResponse, InSessionQuery, InSessionResponse, LastContext,
+    PrintedContext,
 };
 pub use corrections::{
     Curated, EditRequest, LearningRow, MergeRequest, PinRequest, Veto, VetoRequest, Vetoes,

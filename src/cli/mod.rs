@@ -23,6 +23,7 @@ mod data;
 mod doctor;
 mod install;
 mod memories;
+mod open;
 mod output;
 mod run_command;
 mod service;
@@ -85,6 +86,8 @@ enum Command {
     Model(data::model::Arguments),
     /// Serve the memory to Claude Code and other agents (MCP on stdin and stdout)
     Mcp(service::mcp::Arguments),
+    /// Open the memory in a browser
+    Open(open::Arguments),
     /// Inspect the queue, retry failed events, delete finished ones
     Queue(service::queue::Arguments),
     /// Delete memories permanently
@@ -172,6 +175,7 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
         Command::Learn(arguments) => memories::learn::run(&home, &environment, arguments),
         Command::Model(arguments) => data::model::run(&home, &environment, arguments),
         Command::Mcp(arguments) => service::mcp::run(&home, &environment, arguments),
+        Command::Open(arguments) => open::run(&home, &environment, arguments),
         Command::Queue(arguments) => service::queue::run(&home, &environment, arguments),
         Command::Forget(arguments) => memories::forget::run(&home, &environment, arguments),
         Command::Stats(arguments) => memories::stats::run(&home, &environment, arguments),

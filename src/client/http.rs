@@ -102,7 +102,7 @@ fn with_query(route: &str, query: &impl Serialize) -> String {
 }
 
 /// Percent-encodes text for a URL.
-fn encoded(text: &str) -> String {
+pub fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

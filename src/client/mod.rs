@@ -30,7 +30,7 @@ use crate::store::index::search::Kind;
 use crate::store::{self, StoreError, projects};
 use crate::worker::session_context::{self, ClientMemory};
 use crate::{clock, manual_memories};
-pub use http::Call;
+pub use http::{Call, encoded};
 
 /// The reason for a missing answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -89,6 +89,7 @@ pub fn response(built: &Context, took: Duration, is_explained: bool) -> ContextR
         skipped: names(&built.skipped),
         build_ms: took.as_secs_f64() * 1000.0,
         lines: is_explained.then(|| explained(&built.lines)),
+        last: None,
         log: None,
     }
 }

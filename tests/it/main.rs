@@ -46,6 +46,7 @@ mod sync;
 #[cfg(target_os = "linux")]
 mod systemd;
 mod threats;
+mod viewer;
 mod worker_clients;
 mod worker_context;
 mod worker_life;

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use crate::config::{Config, Environment};
 use crate::paths::Home;
-use finding::{Finding, State};
+pub use finding::{Finding, State};
 
 /// Check that everything works, and print how to fix what does not
 ///
@@ -67,10 +67,25 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     Ok(if is_healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Runs the checks for the viewer; without `is_full`, those that send nothing.
+pub fn findings(home: &Home, environment: &Environment, may_fix: bool, is_full: bool) -> Vec<Finding> {
+    let (config, _) = Config::load_forgiving(&home.config(), environment);
+    let doctor = Doctor { home, environment, config, may_fix, is_online: false };
+    if is_full { doctor.run_checks(|_| {}) } else { doctor.run_local_checks(|_| {}) }
+}
+
 impl Doctor<'_> {
     /// Runs all checks in order and reports each as soon as it is done, because the last ones are
     /// slow.
     fn run_checks(&self, mut report: impl FnMut(&Finding)) -> Vec<Finding> {
+        let mut findings = self.run_local_checks(&mut report);
+        findings.push(round_trip::check(self));
+        findings.last().into_iter().for_each(&mut report);
+        findings
+    }
+
+    /// Runs the checks that only look.
+    fn run_local_checks(&self, mut report: impl FnMut(&Finding)) -> Vec<Finding> {
         let checks: [fn(&Doctor<'_>) -> Finding; 16] = [
             storage::data_directory,
             storage::settings,
@@ -94,8 +109,6 @@ impl Doctor<'_> {
             findings.push(check(self));
             findings.last().into_iter().for_each(&mut report);
         }
-        findings.push(round_trip::check(self));
-        findings.last().into_iter().for_each(&mut report);
         findings
     }
 }

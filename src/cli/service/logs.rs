@@ -12,7 +12,7 @@ use super::log_file;
 use crate::cli::install::record::Manager;
 use crate::cli::output::stdout;
 use crate::cli::output::style::harmless;
-use crate::cli::service;
+use crate::cli::{run_command, service};
 use crate::config::Environment;
 use crate::paths::Home;
 
@@ -54,7 +54,27 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns the last lines of the log, for the viewer.
+pub fn last_lines(home: &Home, environment: &Environment, count: usize) -> anyhow::Result<Vec<String>> {
+    let arguments = Arguments { follow: false, session: None, lines: count };
+    let mut lines = if service::manager(home, environment) == Manager::Systemd {
+        let ran =
+            run_command::run(journal_command(environment, &arguments)).context("cannot run journalctl")?;
+        ran.stdout.lines().map(str::to_owned).collect()
+    } else {
+        let log = home.worker_log();
+        tail(&[log_file::previous(&log), log], &arguments)?
+    };
+    lines.drain(..lines.len().saturating_sub(count));
+    Ok(lines)
+}
+
 fn journal(environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let status = journal_command(environment, arguments).status().context("cannot run journalctl")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn journal_command(environment: &Environment, arguments: &Arguments) -> Command {
     let mut command = Command::new("journalctl");
     command.args(["--user", "--unit", "claude-mem.service", "--no-pager", "--output", "short-iso"]);
     command.arg(format!("--lines={}", arguments.lines));
@@ -67,8 +87,7 @@ fn journal(environment: &Environment, arguments: &Arguments) -> anyhow::Result<E
     if let Some(runtime) = &environment.runtime_dir {
         command.env("XDG_RUNTIME_DIR", runtime);
     }
-    let status = command.status().context("cannot run journalctl")?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    command
 }
 
 fn is_selected(line: &str, arguments: &Arguments) -> bool {

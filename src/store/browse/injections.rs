@@ -1,8 +1,8 @@
 //! The contexts that showed a note, and what their sessions did afterwards.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::api::Injection;
+use crate::api::{Injection, LastContext};
 use crate::model::Millis;
 use crate::project::is_same_file;
 use crate::store::context::SHOWN_EVENTS;
@@ -45,6 +45,18 @@ pub fn injections(
         (injection.then_changed, injection.then_read) = (ours(&changed), ours(&read));
     }
     Ok(injections)
+}
+
+/// The context that the last session of a project got at its start.
+pub fn last_context(database: &Connection, project: &str) -> Result<Option<LastContext>, StoreError> {
+    let sql = "SELECT e.session_id, e.created_at, e.data ->> 'keys' FROM event_log e JOIN sessions s ON s.id = e.session_id
+               WHERE e.event_type = ?1 AND s.project = ?2 ORDER BY e.created_at DESC LIMIT 1";
+    let read = |row: &rusqlite::Row<'_>| {
+        let keys: Option<String> = row.get(2)?;
+        let keys = keys.and_then(|keys| serde_json::from_str(&keys).ok()).unwrap_or_default();
+        Ok(LastContext { session_id: row.get(0)?, created_at: row.get(1)?, keys })
+    };
+    Ok(database.prepare_cached(sql)?.query_row([SHOWN_EVENTS[0], project], read).optional()?)
 }
 
 /// Files that a session changed and read after a time, according to its notes.

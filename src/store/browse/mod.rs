@@ -10,7 +10,7 @@ mod value;
 
 pub use activity::{Position, days, events_since, latest_events, latest_notes, notes_since, position};
 pub use evidence::{event, events_of_note, events_of_turn};
-pub use injections::injections;
+pub use injections::{injections, last_context};
 pub use notes::{forgotten, learnings, note, notes_by_id, pinned};
 pub use turns::session;
 pub use value::value;

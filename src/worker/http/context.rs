@@ -8,8 +8,10 @@ use axum::extract::State;
 
 use super::extract::{Named, Parameters};
 use super::routes::running;
+use super::search::name_of;
 use crate::api::{ApiError, ContextQuery, ContextResponse, InSessionQuery, InSessionResponse};
 use crate::context::Hint;
+use crate::store::browse;
 use crate::worker::session_context::{self, ClientMemory};
 use crate::worker::state::Shared;
 
@@ -33,6 +35,11 @@ pub async fn at_start(
     }
     shared.mark_asked();
     let mut response = session_context::response(&built, began.elapsed(), query.explain);
+    if query.explain {
+        let project = name_of(&running, query.project_path.clone()).await?;
+        response.last =
+            running.database.read(move |database| browse::last_context(database, &project)).await?;
+    }
     // The hook logs it once it has printed it; a request outside a session is not logged.
     if !query.session_id.is_empty() {
         response.log = Some(built.log_data(budget, "worker", query.source.as_deref()));

@@ -1,0 +1,44 @@
+//! Messages about the last change, with its undo. The address carries which, so that they work without scripts.
+
+use maud::{Markup, html};
+
+use super::pages::{Write, text};
+use super::routes::Fields;
+
+/// Returns the message that an address asks for.
+pub fn notice(fields: &Fields, write: &Write<'_>) -> Option<Markup> {
+    let done = fields.get("done")?;
+    let id = fields.get("id").map(|id| text::cut(id, 20)).unwrap_or_default();
+    let undo =
+        |path: String| html! { div.acts data-undo { (write.button(&path, "", "Undo", None)) span.left {} } };
+    let (message, undo) = match done.as_str() {
+        "forgotten" => ("Forgotten.", Some(undo(format!("/memory/{id}/restore")))),
+        "restored" => ("Restored.", None),
+        "pinned" => {
+            ("Pinned: every session of the project is told this.", Some(undo(format!("/memory/{id}/unpin"))))
+        }
+        "unpinned" => ("Unpinned.", Some(undo(format!("/memory/{id}/pin")))),
+        "vetoed" => (
+            "Vetoed: it is not shown or stored again.",
+            Some(undo(format!(
+                "/memory/{id}/unveto?vetoes={}",
+                text::cut(fields.get("vetoes").map_or("", String::as_str), 80)
+            ))),
+        ),
+        "off" => ("Switched off.", Some(undo(format!("/veto/{id}/lift")))),
+        "lifted" => ("The veto is lifted.", None),
+        "edited" => ("Saved. The earlier version is kept below.", None),
+        "same" => ("Nothing changed.", None),
+        "merged" => ("Merged. The others can be restored under Memory.", None),
+        "retried" => ("Queued again.", None),
+        "checked" => ("Checked.", None),
+        "backed-up" => ("Backed up, and the copy was verified.", None),
+        _ => return None,
+    };
+    Some(html! { div.notice role="status" { span { (message) } @if let Some(undo) = undo { (undo) } } })
+}
+
+/// A message about a failed change.
+pub fn failed(message: &str) -> Markup {
+    html! { div.notice.bad role="alert" { (text::cut(message, 400)) } }
+}

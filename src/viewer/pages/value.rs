@@ -1,0 +1,73 @@
+//! Value: what memory cost, and what came of it.
+
+use maud::{Markup, html};
+
+use super::charts;
+use super::text::{bytes, counted, cut, dollars, grouped, share};
+use crate::api::{Value, ValueRow};
+
+const PERIODS: [(u32, &str); 3] = [(7, "7 days"), (30, "30 days"), (90, "90 days")];
+
+/// The page.
+pub fn value(value: &Value) -> Markup {
+    let total = &value.total;
+    let per_note = if total.notes > 0 { total.cost_usd / total.notes as f64 } else { 0.0 };
+    html! {
+        div.head {
+            h1 { "Value" }
+            nav.acts aria-label="Period" {
+                @for (days, label) in PERIODS { a.button href=(format!("/value?days={days}")) aria-current=[(days == value.days).then_some("true")] { (label) } }
+            }
+        }
+        dl.figures {
+            div { dt { "Notes made" } dd { (grouped(total.notes)) } }
+            div { dt { "Spent" } dd { (dollars(total.cost_usd)) " " small { (dollars(per_note)) " per note" } } }
+            div { dt { "Contexts given" } dd { (grouped(total.contexts)) " " small { (grouped(total.context_tokens)) " tokens" } } }
+            div { dt { "Notes shown" } dd { (grouped(total.shown)) } }
+            div { dt { "Then used" } dd { (share(total.used, total.shown)) " " small { (grouped(total.used)) } } }
+        }
+        p.lede { "A note counts as used if the session that was shown it then changed or read one of its files. That is a lower bound: a note can help without a file." }
+        @if total.notes == 0 && total.contexts == 0 {
+            div.empty { p { b { "Nothing happened in these " (value.days) " days." } } p { "After some sessions this page shows what memory gave them, and what it cost." } }
+        } @else {
+            div.split {
+                section.section aria-labelledby="made" {
+                    h2 #made { "Notes by day" }
+                    (charts::bars("Notes by day", &days(value, |row| row.notes as f64), |notes| counted(notes as i64, "note", "notes")))
+                }
+                section.section aria-labelledby="cost" {
+                    h2 #cost { "Cost by day" }
+                    @if total.cost_usd > 0.0 { (charts::bars("Cost by day", &days(value, |row| row.cost_usd), dollars)) }
+                    @else { p.lede { "No model was paid: the rules made every note on this machine." } }
+                }
+            }
+            (table("By model", "Model", &value.by_model))
+            (table("By project", "Project", &value.by_project))
+        }
+    }
+}
+
+fn days(value: &Value, figure: impl Fn(&ValueRow) -> f64) -> Vec<(String, f64, f64)> {
+    value.by_day.iter().map(|row| (row.name.clone(), figure(row), 0.0)).collect()
+}
+
+fn table(title: &str, name: &str, rows: &[ValueRow]) -> Markup {
+    html! {
+        @if !rows.is_empty() {
+            section.section {
+                h2 { (title) }
+                div.table tabindex="0" role="region" aria-label=(title) { table {
+                    thead { tr { th.text { (name) } th { "Notes" } th { "Calls" } th { "Tokens in" } th { "out" } th { "Cost" } th { "Events" } th { "kept" } th { "Contexts" } th { "Shown" } th { "Used" } } }
+                    tbody { @for row in rows.iter().take(40) {
+                        tr {
+                            td.text { @if row.name == "local" { "rules" } @else if row.name == "user" { "saved by you" } @else { (cut(&row.name, 60)) } }
+                            td { (grouped(row.notes)) } td { (grouped(row.calls)) } td { (grouped(row.tokens_in)) } td { (grouped(row.tokens_out)) }
+                            td { (dollars(row.cost_usd)) } td { (bytes(row.raw_bytes)) } td { (bytes(row.kept_bytes)) }
+                            td { (grouped(row.contexts)) } td { (grouped(row.shown)) } td { (share(row.used, row.shown)) }
+                        }
+                    } }
+                } }
+            }
+        }
+    }
+}
