@@ -70,7 +70,7 @@ const plain = await open({ javaScriptEnabled: false });
 await plain.goto(new URL('/memory/1', base).href);
 for (const [button, done] of [['Veto', 'Vetoed'], ['Undo', 'Restored'], ['Forget', 'Forgotten'], ['Undo', 'Restored']]) {
   await plain.getByRole('button', { name: button, exact: true }).first().click();
-  await plain.getByRole('status').filter({ hasText: done }).waitFor();
+  await plain.getByRole('status').filter({ hasText: done }).first().waitFor();
 }
 await browser.close();
 for (const line of wrong) console.log(line);
