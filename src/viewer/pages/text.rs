@@ -44,7 +44,7 @@ pub fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut grouped = if number < 0 { String::from("-") } else { String::new() };
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -97,13 +97,18 @@ pub fn marked(text: &str, marks: &[[usize; 2]], most: usize) -> Markup {
         letters.iter().take(to).skip(from).for_each(|letter| show(*letter, &mut shown));
         shown
     };
+    let mut pieces: Vec<(String, bool)> = Vec::new();
     let mut at = 0;
-    html! {
-        @for [start, end] in marks.iter().copied().filter(|[start, end]| start < end) {
-            @if end > at { (part(at, start)) mark { (part(start.max(at), end)) } }
-            @let _ = { at = end.max(at); };
+    for [start, end] in marks.iter().copied().filter(|[start, end]| start < end) {
+        if end > at {
+            pieces.push((part(at, start), false));
+            pieces.push((part(start.max(at), end), true));
+            at = end;
         }
-        (part(at, letters.len()))
+    }
+    pieces.push((part(at, letters.len()), false));
+    html! {
+        @for (piece, is_marked) in &pieces { @if *is_marked { mark { (piece) } } @else { (piece) } }
     }
 }
 
