@@ -176,6 +176,9 @@ pub fn outbox(
 /// Drops the records that the server has, up to this one.
 pub fn acknowledge(database: &mut Connection, seq: i64, id: &str) -> Result<(), StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Other devices may have these by now: `restamp` must not go back behind them.
+    let sql = "UPDATE sync_state SET seen = max(seen, coalesce((SELECT max(hlc) FROM sync_outbox WHERE seq <= ?1), 0))";
+    transaction.prepare_cached(sql)?.execute([seq])?;
     transaction.prepare_cached("DELETE FROM sync_outbox WHERE seq <= ?1")?.execute([seq])?;
     let sql = "UPDATE sync_state SET acked = ?1, acked_id = ?2 WHERE acked < ?1";
     transaction.prepare_cached(sql)?.execute(params![seq, id])?;

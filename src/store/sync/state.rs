@@ -221,6 +221,13 @@ pub fn restamp(database: &mut Connection, server_now: Millis) -> Result<bool, St
         transaction.prepare_cached(sql)?.execute([seq, clock.0])?;
         let sql = "UPDATE sync_items SET hlc = ?2 WHERE item = ?1 AND hlc = ?3";
         transaction.prepare_cached(sql)?.execute(params![item, clock.0, old])?;
+        if item.is_empty() {
+            let sql = "UPDATE sync_forgotten SET hlc = ?1 WHERE hlc = ?2";
+            transaction.prepare_cached(sql)?.execute([clock.0, old])?;
+            // Digests that the tombstone removed here (`forgotten::select_session`).
+            let sql = "UPDATE sync_items SET hlc = ?1 WHERE hlc = ?2 AND device = ''";
+            transaction.prepare_cached(sql)?.execute([clock.0, old])?;
+        }
     }
     transaction.execute("UPDATE sync_state SET clock = ?1", [clock.0])?;
     transaction.commit()?;
