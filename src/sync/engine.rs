@@ -1,6 +1,7 @@
 //! One cycle: check who we are, receive, purge, send. Can be repeated, interrupted and resumed at any
 //! point.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
@@ -375,8 +376,9 @@ impl<L: Local> Cycle<'_, L> {
             if what.is_empty() {
                 return Ok(());
             }
-            let mut memories = Vec::new();
-            for what in &what {
+            let mut memories: BTreeMap<i64, Vec<Uuid>> = BTreeMap::new();
+            for (what, hlc) in &what {
+                let memories = memories.entry(*hlc).or_default();
                 if let Some(project) = what.strip_prefix("project:") {
                     for project in self.session.sealer.projects(project) {
                         self.session.server.purge_project(team, &project).await?;
@@ -388,7 +390,9 @@ impl<L: Local> Cycle<'_, L> {
                     memories.extend(self.session.sealer.refers(what));
                 }
             }
-            self.session.server.purge(team, &memories).await?;
+            for (hlc, memories) in memories.iter().filter(|(_, memories)| !memories.is_empty()) {
+                self.session.server.purge(team, memories, *hlc).await?;
+            }
             self.local.run(move |database| local::purged(database, &what)).await?;
         }
     }

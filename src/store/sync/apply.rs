@@ -113,7 +113,8 @@ fn apply_record(
         return Ok(Some("its body does not describe a memory of its kind".into()));
     };
     if forgotten::is_forgotten(transaction, &part, Hlc(record.hlc))? {
-        forgotten::purge_record(transaction, &record.refers)?;
+        let limit = if kind == Kind::Session { record.hlc } else { i64::MAX };
+        forgotten::purge_record(transaction, &record.refers, Hlc(limit))?;
         return Ok(None);
     }
     if is_dirty(transaction, &part.item)? {

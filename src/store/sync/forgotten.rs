@@ -62,7 +62,7 @@ pub fn note(transaction: &Connection, forgetting: &Forgetting, now: Millis) -> R
         let until = latest(transaction, "project = ?1", name)?.max(now);
         for key in keys_of(transaction, name)? {
             let what = format!("project:{key}");
-            transaction.prepare_cached("INSERT OR IGNORE INTO sync_purges VALUES (?1)")?.execute([&what])?;
+            queue_purge(transaction, &what, Hlc(i64::MAX))?;
             by_scope.entry(is_shared).or_default().push((what, until));
         }
     }
@@ -154,11 +154,14 @@ fn publish(
 fn queue_purges(transaction: &Connection, items: &[String]) -> Result<Option<bool>, StoreError> {
     let mut is_shared = None;
     for item in items {
-        let sql = "SELECT shared FROM sync_items WHERE item = ?1";
-        let known = transaction.prepare_cached(sql)?.query_row([item], |row| row.get::<_, bool>(0));
-        if let Some(shared) = known.optional()? {
+        let sql = "SELECT shared, hlc FROM sync_items WHERE item = ?1";
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, bool>(0)?, row.get::<_, i64>(1)?));
+        let known = transaction.prepare_cached(sql)?.query_row([item], read);
+        if let Some((shared, hlc)) = known.optional()? {
             is_shared = Some(is_shared.unwrap_or_default() || shared);
-            transaction.prepare_cached("INSERT OR IGNORE INTO sync_purges VALUES (?1)")?.execute([item])?;
+            // A session that goes on gets later digests: this one goes up to its own version.
+            let limit = if item.starts_with("d:") { hlc } else { i64::MAX };
+            queue_purge(transaction, item, Hlc(limit))?;
             let sql = "UPDATE sync_outbox SET body = '' WHERE item = ?1";
             transaction.prepare_cached(sql)?.execute([item])?;
         }
@@ -368,24 +371,28 @@ fn names_of(database: &Connection, key: &str) -> Result<Vec<String>, StoreError>
 }
 
 /// Queues the body of a received record about a forgotten memory for removal.
-pub(super) fn purge_record(transaction: &Connection, refers: &str) -> Result<(), StoreError> {
-    let what = format!("ref:{refers}");
-    transaction.prepare_cached("INSERT OR IGNORE INTO sync_purges VALUES (?1)")?.execute([what])?;
+pub(super) fn purge_record(transaction: &Connection, refers: &str, hlc: Hlc) -> Result<(), StoreError> {
+    queue_purge(transaction, &format!("ref:{refers}"), hlc)
+}
+
+fn queue_purge(transaction: &Connection, what: &str, hlc: Hlc) -> Result<(), StoreError> {
+    let sql = "INSERT INTO sync_purges (what, hlc) VALUES (?1, ?2) ON CONFLICT (what) DO UPDATE SET hlc = max(hlc, excluded.hlc)";
+    transaction.prepare_cached(sql)?.execute(params![what, hlc.0])?;
     Ok(())
 }
 
-/// Returns up to `limit` memories whose bodies the server has to remove.
-pub fn purges(database: &Connection, limit: u32) -> Result<Vec<String>, StoreError> {
-    let mut statement = database.prepare_cached("SELECT what FROM sync_purges LIMIT ?1")?;
-    let rows = statement.query_map([limit], |row| row.get(0))?;
+/// Returns up to `limit` memories whose bodies the server has to remove, and the clock up to which.
+pub fn purges(database: &Connection, limit: u32) -> Result<Vec<(String, i64)>, StoreError> {
+    let mut statement = database.prepare_cached("SELECT what, hlc FROM sync_purges LIMIT ?1")?;
+    let rows = statement.query_map([limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Records that the server removed these bodies.
-pub fn purged(database: &Connection, what: &[String]) -> Result<(), StoreError> {
-    let mut statement = database.prepare_cached("DELETE FROM sync_purges WHERE what = ?1")?;
-    for what in what {
-        statement.execute([what])?;
+pub fn purged(database: &Connection, what: &[(String, i64)]) -> Result<(), StoreError> {
+    let mut statement = database.prepare_cached("DELETE FROM sync_purges WHERE what = ?1 AND hlc = ?2")?;
+    for (what, hlc) in what {
+        statement.execute(params![what, hlc])?;
     }
     Ok(())
 }

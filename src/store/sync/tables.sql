@@ -71,8 +71,8 @@ CREATE TABLE sync_forgotten (
   shared INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Forgotten memories whose bodies the server may still have: an item, ref:…, or project:….
-CREATE TABLE sync_purges (what TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+-- Forgotten memories whose bodies the server may still have: an item, ref:…, or project:…, and the clock up to which they go.
+CREATE TABLE sync_purges (what TEXT PRIMARY KEY, hlc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
 -- Without OR IGNORE: a foreign key's action, as deleting an observation has on its learnings, would turn it into an error.
 CREATE TRIGGER sync_observation_came AFTER INSERT ON observations BEGIN

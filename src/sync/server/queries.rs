@@ -5,7 +5,7 @@ use std::time::Instant;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::Server;
+use super::{Server, Values};
 use crate::model::Millis;
 use crate::sync::SyncError;
 
@@ -290,10 +290,11 @@ impl Server {
         .map(drop)
     }
 
-    /// Removes the bodies of these memories.
-    pub async fn purge(&self, team: Uuid, memories: &[Uuid]) -> Result<(), SyncError> {
-        let sql = "SELECT claude_mem.purge($1, $2)";
-        self.one(sql, &[(&team, Type::UUID), (&memories, Type::UUID_ARRAY)]).await.map(drop)
+    /// Removes the bodies of these memories, up to this clock.
+    pub async fn purge(&self, team: Uuid, memories: &[Uuid], hlc: i64) -> Result<(), SyncError> {
+        let sql = "SELECT claude_mem.purge($1, $2, $3)";
+        let values: Values<'_> = &[(&team, Type::UUID), (&memories, Type::UUID_ARRAY), (&hlc, Type::INT8)];
+        self.one(sql, values).await.map(drop)
     }
 
     /// Removes all bodies of a project, and its keys.

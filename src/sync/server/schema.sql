@@ -270,12 +270,12 @@ CREATE FUNCTION claude_mem.devices(team uuid)
       WHERE d.team = devices.team ORDER BY d.made_at;
   END $$;
 
--- Forgetting: removes bodies. The rows stay, so that every log stays dense.
-CREATE FUNCTION claude_mem.purge(team uuid, memories uuid[]) RETURNS bigint
+-- Forgetting: removes bodies, up to a clock for a digest that may have later versions. The rows stay, so that every log stays dense.
+CREATE FUNCTION claude_mem.purge(team uuid, memories uuid[], hlc bigint) RETURNS bigint
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = claude_mem, pg_temp
   AS $$ DECLARE purged bigint; BEGIN
     PERFORM demand(purge.team, ARRAY['owner', 'write']);
-    UPDATE record r SET body = '' WHERE r.team = purge.team AND r.refers = ANY (memories) AND r.body <> '';
+    UPDATE record r SET body = '' WHERE r.team = purge.team AND r.refers = ANY (memories) AND r.hlc <= purge.hlc AND r.body <> '';
     GET DIAGNOSTICS purged = ROW_COUNT;
     RETURN purged;
   END $$;

@@ -82,13 +82,13 @@ fn every_attempt_beyond_ones_rights_is_refused() {
         (
             "a reader's purge",
             "bob",
-            format!("SELECT claude_mem.purge('{alices}', ARRAY[gen_random_uuid()])"),
+            format!("SELECT claude_mem.purge('{alices}', ARRAY[gen_random_uuid()], 1)"),
             "may not",
         ),
         (
             "another team's purge",
             "eve",
-            format!("SELECT claude_mem.purge('{alices}', ARRAY[gen_random_uuid()])"),
+            format!("SELECT claude_mem.purge('{alices}', ARRAY[gen_random_uuid()], 1)"),
             "may not",
         ),
         ("another team's devices", "eve", format!("SELECT * FROM claude_mem.devices('{alices}')"), "may not"),

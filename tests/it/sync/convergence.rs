@@ -121,7 +121,12 @@ impl Scene {
         let there = self.machines[0].uids();
         let resurrected: Vec<_> = there.intersection(&self.forgotten).collect();
         assert!(resurrected.is_empty(), "resurrected: {resurrected:?}");
-        let is_open = |uid: &&String| !self.closed.iter().any(|closed| uid.contains(closed.as_str()));
+        // A service may receive a memory between our look and the user's `forget`, which then deletes it.
+        let sql = "SELECT substr(key, 5) FROM sync_forgotten WHERE key LIKE 'uid:%'";
+        let buried: BTreeSet<String> = lines(&self.machines[0].database(), sql).into_iter().collect();
+        let is_open = |uid: &&String| {
+            !buried.contains(*uid) && !self.closed.iter().any(|closed| uid.contains(closed.as_str()))
+        };
         let lost: Vec<_> = self
             .created
             .difference(&self.forgotten)
