@@ -135,7 +135,7 @@ pub(super) fn file_settings<'a>(file: &Path, text: &str, table: &'a DeTable<'a>)
 }
 
 /// Sections whose keys are merged one by one; any other section is reported as one unknown key.
-pub(super) const KNOWN_SECTIONS: [&str; 17] = [
+pub(super) const KNOWN_SECTIONS: [&str; 18] = [
     "hook",
     "capture",
     "queue",
@@ -153,6 +153,7 @@ pub(super) const KNOWN_SECTIONS: [&str; 17] = [
     "retention",
     "backup",
     "viewer",
+    "sync",
 ];
 
 /// The variable from which Anthropic's own programs take the address of the API.

@@ -14,9 +14,9 @@ use crate::text::line::one_line;
 const CONTINUED: usize = 300;
 const EARLIER: usize = 160;
 const TITLE: usize = 130;
-/// Maximum number of session lines, and the same with sessions of this topic branch: beyond the last session, only these have
+/// Maximum number of session lines, and the same with sessions of this topic branch: beyond the last ones, only these have
 /// more to do with the next one than any other (docs/decisions/014-context-lines.md).
-const LAST: usize = 1;
+const LAST: usize = 3;
 const MOST_OF_BRANCH: usize = 4;
 /// Open items of the last session are listed this long, those of the last one on this topic branch longer: the branch is not
 /// finished.

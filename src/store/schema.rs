@@ -137,6 +137,7 @@ mod tests {
                 "event_log",
                 "function_map",
                 "learnings",
+                "observation_edits",
                 "observation_sources",
                 "observations",
                 "pending_queue",
@@ -159,6 +160,7 @@ mod tests {
                 "sessions",
                 "sightings",
                 "user_prompts",
+                "vetoes",
             ]
         );
         let auto_vacuum: i64 = database.pragma_query_value(None, "auto_vacuum", |row| row.get(0)).unwrap();

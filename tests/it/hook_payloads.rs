@@ -167,7 +167,7 @@ fn check_rows(sandbox: &Sandbox, verb: &str, sent: &Value, path: &str) {
 }
 
 /// Tools that are not recorded by default.
-const SKIPPED: [&str; 3] = ["TodoWrite", "Skill", "ToolSearch"];
+const SKIPPED: [&str; 2] = ["Skill", "ToolSearch"];
 
 fn check_tool(sandbox: &Sandbox, rows: i64, sent: &Value, path: &str) {
     let tool = sent["tool_name"].as_str().unwrap();
@@ -256,7 +256,7 @@ fn excluded_projects_and_tools_are_never_written() {
     };
     assert!(!send(&secret, "Bash") && !send(&secret.join("deep"), "Bash") && !send(&off, "Bash"));
     assert!(!send(sandbox.path(), "mcp__x__y") && !send(sandbox.path(), "Glob"));
-    assert!(send(sandbox.path(), "TodoWrite"), "the user's list replaces the default");
+    assert!(send(sandbox.path(), "Skill"), "the user's list replaces the default");
 }
 
 #[test]

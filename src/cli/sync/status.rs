@@ -75,7 +75,7 @@ pub async fn status(here: &Here<'_>, as_json: bool) -> anyhow::Result<ExitCode> 
         if as_json {
             outln!("{:#}", json!({"state": "off", "behind": 0, "waiting": 0, "refused": [], "devices": []}));
         } else {
-            outln!("{}.", capitalised(&SyncError::NotSetUp.to_string()));
+            wrap::print("", &format!("{}.", capitalised(&SyncError::NotSetUp.to_string())));
         }
         return Ok(ExitCode::SUCCESS);
     };
