@@ -16,7 +16,7 @@ const EARLIER: usize = 160;
 const TITLE: usize = 130;
 /// Maximum number of session lines, and the same with sessions of this topic branch: beyond the last ones, only these have
 /// more to do with the next one than any other (docs/decisions/014-context-lines.md).
-const LAST: usize = 3;
+const LAST: usize = 2;
 const MOST_OF_BRANCH: usize = 4;
 /// Open items of the last session are listed this long, those of the last one on this topic branch longer: the branch is not
 /// finished.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`engine`] runs one cycle; the service and `claude-mem sync now` call it. Everything that the
-//! server can read is decided in [`sealing`]; the SQL for SQLite is in [`crate::store::sync`].
+//! server can read is decided in `sealing`; the SQL for SQLite is in [`crate::store::sync`].
 //! The design is described in docs/decisions/016-sync.md.
 
 pub mod engine;

@@ -2,7 +2,7 @@
 //!
 //! A bridge between a loopback port and the service's socket. It exists while somebody looks, has no access to the database of
 //! its own, and renders every page here: the browser gets HTML, one stylesheet and one small script. Who may use the port is
-//! decided in [`guard`]; docs/decisions/017-viewer.md has the reasons.
+//! decided in `guard`; docs/decisions/017-viewer.md has the reasons.
 
 mod access;
 mod alive;
