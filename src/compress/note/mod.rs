@@ -155,7 +155,7 @@ impl Material {
         let says_little = |statements: &[Statement]| {
             statements.iter().map(|statement| statement.text.len()).sum::<usize>() < LITTLE_BYTES
         };
-        let mut statements: Vec<Statement> = Vec::new();
+        let (mut own_title, mut statements) = (None, Vec::<Statement>::new());
         // Earlier closings of the same turn are mostly progress reports; they count only if the last one has no statement.
         let closings =
             turn.closing().into_iter().chain(turn.closings.iter().rev().skip(1).map(String::as_str));
@@ -164,11 +164,12 @@ impl Material {
         let bodies = turn.commits().into_iter().map(|commit| commit.body.as_str());
         for text in closings.chain(reports).chain(bodies) {
             if says_little(&statements) {
-                let new = prose::statements(&local(text)).into_iter();
+                let (title, new) = prose::titled_statements(&local(text));
+                own_title = own_title.or(title.filter(|_| turn.closing() == Some(text)));
                 let is_new = |new: &Statement| {
                     !statements.iter().any(|known| known.text.eq_ignore_ascii_case(&new.text))
                 };
-                let new: Vec<Statement> = new.filter(is_new).collect();
+                let new: Vec<Statement> = new.into_iter().filter(is_new).collect();
                 statements.extend(new);
             }
         }
@@ -187,7 +188,6 @@ impl Material {
         } else {
             &[Section::Aside]
         };
-        let own_title = turn.closing().and_then(|closing| prose::own_title(&local(closing)));
         Self { statements, own_title, plan, sections }
     }
 

@@ -92,15 +92,11 @@ const LIST_BYTES: usize = 360;
 
 /// The statements of a message, in order, without filler.
 pub(super) fn statements(message: &str) -> Vec<Statement> {
-    read(message).statements
+    titled_statements(message).1
 }
 
-/// The first heading of a message that has content: the title that its author gave it.
-pub(super) fn own_title(message: &str) -> Option<String> {
-    read(message).title
-}
-
-fn read(message: &str) -> Reader {
+/// The same, with the first heading that has content: the title that the message's author gave it.
+pub(super) fn titled_statements(message: &str) -> (Option<String>, Vec<Statement>) {
     let cleaned = clean(crate::text::head(message, MOST_BYTES));
     let mut reader = Reader::default();
     let mut in_code = false;
@@ -114,7 +110,7 @@ fn read(message: &str) -> Reader {
         }
     }
     reader.end_block();
-    reader
+    (reader.title, reader.statements)
 }
 
 #[derive(Default)]
