@@ -1,7 +1,6 @@
 //! One cycle: check who we are, receive, purge, send. Can be repeated, interrupted and resumed at any
 //! point.
 
-use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
@@ -10,21 +9,17 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use super::SyncError;
+use super::cycle::Cycle;
 use super::membership::{Membership, place};
 use super::sealing::Sealer;
 use super::server::{self, Head, Server};
-use crate::compress::digest::digest;
+use super::team::{self, check_keys};
 use crate::config::{Environment, Share};
 use crate::model::Millis;
 use crate::paths::Home;
-use crate::privacy::redact::Redactor;
 use crate::store::StoreError;
-use crate::store::sync::{self as local, Collector, Kind, Shares, State};
+use crate::store::sync::{self as local, State};
 
-/// Maximum records of one batch.
-const BATCH: u32 = 500;
-/// Maximum bytes of one batch, beyond its first record.
-const BATCH_BYTES: usize = 1 << 20;
 /// Maximum time to wait for another process that synchronises.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(120);
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
@@ -66,16 +61,16 @@ pub struct Engine<L> {
     progress: OnProgress,
 }
 
-type OnProgress = Box<dyn Fn(&Report) + Send + Sync>;
+pub(super) type OnProgress = Box<dyn Fn(&Report) + Send + Sync>;
 
 /// A connection that has introduced itself.
 #[derive(Debug)]
-struct Session {
-    server: Server,
-    sealer: Sealer,
-    membership: Membership,
-    device: Uuid,
-    may_write: bool,
+pub(super) struct Session {
+    pub server: Server,
+    pub sealer: Sealer,
+    pub membership: Membership,
+    pub device: Uuid,
+    pub may_write: bool,
 }
 
 impl<L: Local> Engine<L> {
@@ -103,7 +98,12 @@ impl<L: Local> Engine<L> {
     /// Runs a cycle and records its outcome.
     pub async fn cycle(&mut self, now: Millis) -> Result<Report, SyncError> {
         let _lock = self.lock().await?;
-        let outcome = self.cycle_locked(now).await;
+        let mut outcome = self.cycle_locked(now).await;
+        if let Err(SyncError::KeyChanged | SyncError::Conflict) = outcome {
+            // A fresh connection fetches the new key, or finds that another device has our id.
+            self.session = None;
+            outcome = self.cycle_locked(now).await;
+        }
         match &outcome {
             Ok(_) if self.local.read(move |database| local::is_cycle_news(database, now)).await? => {
                 self.local.run(move |database| local::finish_cycle(database, now)).await?;
@@ -152,16 +152,9 @@ impl<L: Local> Engine<L> {
             state = renewed;
         }
         let shares = session.membership.shares(self.default_share);
-        let mut cycle = Cycle {
-            local: &self.local,
-            session,
-            shares,
-            now,
-            report: Report::default(),
-            progress: &self.progress,
-        };
+        let mut cycle = Cycle::new(&self.local, session, shares, now, &self.progress);
         cycle.pull(&heads).await?;
-        if cycle.session.may_write && cycle.local.read(local::dirty).await? > 0 {
+        if cycle.session.may_write && self.local.read(local::dirty).await? > 0 {
             // Before its tombstone: a device that has applied the tombstone of a project sends later
             // memories of it, which must not be purged.
             cycle.purge().await?;
@@ -192,20 +185,23 @@ impl<L: Local> Engine<L> {
     }
 
     /// Connects and introduces this device, unless that was done before.
-    async fn connect(&mut self, membership: Membership, state: &State) -> Result<(), SyncError> {
+    async fn connect(&mut self, mut membership: Membership, state: &State) -> Result<(), SyncError> {
         let device = server::id(&state.device);
         if let Some(session) = &mut self.session
             && !session.server.is_closed()
             && session.device == device
             && session.membership.team == membership.team
         {
-            session.membership = membership;
+            session.membership.shares = membership.shares;
             return Ok(());
         }
         let mut server = Server::connect(membership.url.expose()).await?;
         server.check_schema().await?;
         let hello = server.hello(membership.team, device).await?;
         check_keys(&membership, &hello.checks)?;
+        if team::renew_keys(&server, &mut membership, &hello).await? {
+            membership.save_team_keys(&self.home)?;
+        }
         if !hello.is_device {
             if state.acked > 0 {
                 return Err(SyncError::Removed);
@@ -220,20 +216,6 @@ impl<L: Local> Engine<L> {
         self.session = Some(Session { server, sealer, membership, device, may_write });
         Ok(())
     }
-}
-
-/// Checks the keys of this device against the proofs on the server.
-pub fn check_keys(membership: &Membership, checks: &(Vec<u8>, Vec<u8>)) -> Result<(), SyncError> {
-    let is_right = |keys: &super::keys::Epochs, check: &[u8]| {
-        keys.values().next().is_some_and(|key| key.check().as_slice() == check)
-    };
-    if !is_right(&membership.team_keys, &checks.0) {
-        return Err(SyncError::WrongKey("the key of this device is not the key of the team".into()));
-    }
-    if !is_right(&membership.my_keys, &checks.1) {
-        return Err(SyncError::WrongKey(format!("login {} has another personal key", membership.login)));
-    }
-    Ok(())
 }
 
 /// Compares this device's log with the server's copy. A log that another database continued, or that
@@ -278,126 +260,4 @@ async fn check_own_log<L: Local>(
     session.device = server::id(&renewed.device);
     session.server.register(session.membership.team, session.device, &session.membership.label).await?;
     Ok(Some(renewed))
-}
-
-/// The parts of one cycle.
-struct Cycle<'a, L> {
-    local: &'a L,
-    session: &'a mut Session,
-    shares: Shares,
-    now: Millis,
-    report: Report,
-    progress: &'a OnProgress,
-}
-
-impl<L: Local> Cycle<'_, L> {
-    async fn pull(&mut self, heads: &[Head]) -> Result<(), SyncError> {
-        let cursors = self.local.read(local::cursors).await?;
-        for head in heads {
-            let cursor = cursors.get(&head.device.to_string()).copied().unwrap_or_default();
-            if head.device != self.session.device && cursor < head.seq {
-                self.pull_device(head, cursor).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn pull_device(&mut self, head: &Head, mut cursor: i64) -> Result<(), SyncError> {
-        let (team, device) = (self.session.membership.team, head.device);
-        while cursor < head.seq {
-            let records = self.session.server.records(team, device, cursor, BATCH.into()).await?;
-            // Records for other members' own devices are not visible to us.
-            cursor = records.last().map_or(head.seq, |last| last.record.seq);
-            if records.iter().any(|stored| stored.record.kind == Kind::Forget as i16) {
-                self.session.sealer.forget_project_keys();
-            }
-            self.session.sealer.prepare_to_open(&self.session.server, &records).await?;
-            let opened: Vec<_> =
-                records.iter().map(|stored| self.session.sealer.open(device, stored)).collect();
-            let (shares, now, name) = (self.shares.clone(), self.now, device.to_string());
-            let apply = move |database: &mut Connection| {
-                local::apply(database, &name, &opened, cursor, collector(&shares, now))
-            };
-            let outcome = self.local.run(apply).await?;
-            self.report.received += outcome.applied;
-            self.report.refused += outcome.refused;
-            (self.progress)(&self.report);
-        }
-        Ok(())
-    }
-
-    /// Sends everything that changed here, batch by batch.
-    async fn push(&mut self, state: &State) -> Result<(), SyncError> {
-        let mut sent = state.acked;
-        let server_now = self.session.server.now();
-        loop {
-            let (shares, now) = (self.shares.clone(), self.now);
-            let next = move |database: &mut Connection| {
-                let mut batch = local::outbox(database, sent, BATCH, BATCH_BYTES)?;
-                while batch.is_empty() {
-                    if local::collect(database, collector(&shares, now), BATCH)? == 0 {
-                        break;
-                    }
-                    batch = local::outbox(database, sent, BATCH, BATCH_BYTES)?;
-                }
-                if let Some(server_now) = server_now
-                    && local::restamp(database, server_now)?
-                {
-                    batch = local::outbox(database, sent, BATCH, BATCH_BYTES)?;
-                }
-                Ok(batch)
-            };
-            let mut batch = self.local.run(next).await?;
-            let Some(last) = batch.last() else { return Ok(()) };
-            let (last, last_id) = (last.seq, last.id.clone());
-            for record in &mut batch {
-                if let Some(reason) = self.session.sealer.too_large(record) {
-                    let (refused, now) = (record.clone(), self.now);
-                    self.local.run(move |database| local::withhold(database, &refused, &reason, now)).await?;
-                    record.body.clear();
-                    self.report.refused += 1;
-                }
-            }
-            self.session.sealer.prepare(&self.session.server, &batch).await?;
-            let sealed = self.session.sealer.seal(self.session.device, &batch)?;
-            self.session.server.append(self.session.membership.team, self.session.device, &sealed).await?;
-            self.local.run(move |database| local::acknowledge(database, last, &last_id)).await?;
-            sent = last;
-            self.report.sent += sealed.len();
-            (self.progress)(&self.report);
-        }
-    }
-
-    /// Removes the bodies of forgotten memories from the server.
-    async fn purge(&mut self) -> Result<(), SyncError> {
-        let team = self.session.membership.team;
-        loop {
-            let what = self.local.read(|database| local::purges(database, BATCH)).await?;
-            if what.is_empty() {
-                return Ok(());
-            }
-            let mut memories: BTreeMap<i64, Vec<Uuid>> = BTreeMap::new();
-            for (what, hlc) in &what {
-                let memories = memories.entry(*hlc).or_default();
-                if let Some(project) = what.strip_prefix("project:") {
-                    for project in self.session.sealer.projects(project) {
-                        self.session.server.purge_project(team, &project).await?;
-                    }
-                    self.session.sealer.forget_project_keys();
-                } else if let Some(refers) = what.strip_prefix("ref:") {
-                    memories.push(server::id(refers));
-                } else {
-                    memories.extend(self.session.sealer.refers(what));
-                }
-            }
-            for (hlc, memories) in memories.iter().filter(|(_, memories)| !memories.is_empty()) {
-                self.session.server.purge(team, memories, *hlc).await?;
-            }
-            self.local.run(move |database| local::purged(database, &what)).await?;
-        }
-    }
-}
-
-fn collector(shares: &Shares, now: Millis) -> Collector<'_> {
-    Collector { shares, redact: |text| Redactor::new().redact(text).into_string(), digest, now }
 }

@@ -52,6 +52,9 @@ pub enum SyncError {
     /// Another device writes the same log.
     #[error("another device writes under the id of this one; the next attempt continues as a new device")]
     Conflict,
+    /// The team has a newer key than this device.
+    #[error("the team's key was changed by somebody else at the same time; try again")]
+    KeyChanged,
     /// This device was retired.
     #[error(
         "this device was removed from the team; run `claude-mem sync leave`, then join with a new invitation"
@@ -81,6 +84,7 @@ impl From<tokio_postgres::Error> for SyncError {
             code if code.code() == "MEM02" => Self::Role(message),
             code if code.code() == "MEM03" => Self::Invitation(message),
             code if code.code() == "MEM04" => Self::Conflict,
+            code if code.code() == "MEM05" => Self::KeyChanged,
             code if *code == SqlState::UNIQUE_VIOLATION => Self::Conflict,
             code if *code == SqlState::INVALID_PASSWORD
                 || *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION =>

@@ -39,6 +39,34 @@ impl Key {
         self.mac(b"claude-mem sync: key check")
     }
 
+    /// Returns a proof that somebody with this key made `subject`.
+    pub fn proof(&self, subject: &[u8]) -> [u8; 32] {
+        self.derive(b"claude-mem sync: member").mac(subject)
+    }
+
+    /// Returns the private key with which a member receives keys of the team.
+    pub fn exchange_secret(&self) -> [u8; 32] {
+        self.mac(b"claude-mem sync: exchange")
+    }
+
+    /// Makes the key of a message between two members from their shared secret.
+    pub fn from_exchange(shared: &[u8; 32]) -> Self {
+        Self(*shared).derive(b"claude-mem sync: team key")
+    }
+
+    /// Seals this key under another one.
+    pub fn wrapped(&self, under: &Self, context: &[u8]) -> Option<Vec<u8>> {
+        under.seal(&self.0, context)
+    }
+
+    /// Opens a key that was sealed under another one.
+    pub fn unwrapped(wrapped: &[u8], under: &Self, context: &[u8]) -> Option<Self> {
+        let mut bytes = under.open(wrapped, context)?;
+        let key = Self::from_bytes(&bytes);
+        bytes.zeroize();
+        key
+    }
+
     fn mac(&self, message: &[u8]) -> [u8; 32] {
         let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.0), message);
         tag.as_ref().try_into().unwrap_or_default()
@@ -159,7 +187,7 @@ impl Circle {
     /// Makes a key for a project, and its sealed form for the server.
     pub fn new_project_key(&self, project: &[u8]) -> Option<(ProjectKey, Vec<u8>)> {
         let made = ProjectKey { id: Uuid::new_v4(), key: Key::random() };
-        let wrapped = self.wrapping(self.epoch())?.seal(&made.key.0, &self.context(project, made.id))?;
+        let wrapped = made.key.wrapped(&self.wrapping(self.epoch())?, &self.context(project, made.id))?;
         Some((made, wrapped))
     }
 
@@ -171,10 +199,8 @@ impl Circle {
         id: Uuid,
         wrapped: &[u8],
     ) -> Option<ProjectKey> {
-        let mut bytes = self.wrapping(epoch)?.open(wrapped, &self.context(project, id))?;
-        let key = Key::from_bytes(&bytes);
-        bytes.zeroize();
-        Some(ProjectKey { id, key: key? })
+        let key = Key::unwrapped(wrapped, &self.wrapping(epoch)?, &self.context(project, id))?;
+        Some(ProjectKey { id, key })
     }
 
     fn wrapping(&self, epoch: i32) -> Option<Key> {

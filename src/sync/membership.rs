@@ -59,14 +59,7 @@ impl Membership {
                 None => return Ok(None),
             },
         };
-        let parsed = serde_json::from_str(&text);
-        // The error could quote a key.
-        parsed.map(Some).map_err(|error| {
-            let (path, line) = (path.display(), error.line());
-            SyncError::Membership(format!(
-                "{path}:{line}: cannot be read; join again with a new invitation after `claude-mem sync leave`"
-            ))
-        })
+        parse(&text, &path).map(Some)
     }
 
     /// Writes the file, complete or not at all.
@@ -82,6 +75,16 @@ impl Membership {
             File::open(home.dir())?.sync_all()
         };
         write().map_err(|error| SyncError::Membership(format!("cannot write {}: {error}", path.display())))
+    }
+
+    /// Adds the team's keys to the file. A systemd credential stays as it is: its keys are fetched
+    /// again with each connection.
+    pub fn save_team_keys(&self, home: &Home) -> Result<(), SyncError> {
+        let Some(text) = read_private(&home.sync())? else { return Ok(()) };
+        // As it is now: `sync share` may have changed it meanwhile.
+        let mut saved = parse(&text, &home.sync())?;
+        saved.team_keys = self.team_keys.clone();
+        saved.save(home)
     }
 
     /// Deletes the file.
@@ -107,6 +110,16 @@ impl Membership {
     pub fn shares(&self, default: Share) -> Shares {
         Shares { default, projects: self.shares.clone() }
     }
+}
+
+fn parse(text: &str, path: &Path) -> Result<Membership, SyncError> {
+    serde_json::from_str(text).map_err(|error| {
+        // The error itself could quote a key.
+        let (path, line) = (path.display(), error.line());
+        SyncError::Membership(format!(
+            "{path}:{line}: cannot be read; join again with a new invitation after `claude-mem sync leave`"
+        ))
+    })
 }
 
 /// Returns a fingerprint of this machine and data directory.

@@ -9,8 +9,10 @@
 //! server can read is decided in `sealing`; the SQL for SQLite is in [`crate::store::sync`].
 //! The design is described in docs/decisions/016-sync.md.
 
+mod cycle;
 pub mod engine;
 mod error;
+mod exchange;
 pub mod invitation;
 pub mod keys;
 pub mod membership;

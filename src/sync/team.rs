@@ -1,14 +1,15 @@
-//! Founding, joining and leaving a team.
+//! Founding and joining a team, and changing its key.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use uuid::Uuid;
 
 use super::SyncError;
+use super::exchange::{Identity, Sent};
 use super::invitation::Invitation;
 use super::keys::{Epochs, Key, random};
 use super::membership::{Membership, host_name};
-use super::server::{self, Server};
+use super::server::{self, Hello, Proofs, Server};
 use crate::config::Secret;
 
 /// A new team.
@@ -29,9 +30,10 @@ pub async fn create(team: &NewTeam<'_>) -> Result<Membership, SyncError> {
     let server = Server::connect(team.url).await?;
     server.create_schema().await?;
     let id = Uuid::now_v7();
-    let (team_key, my_key) = (Key::random(), Key::random());
-    let checks = (team_key.check(), my_key.check());
-    let login = server.create_team(id, team.name, team.is_sealed, (&checks.0, &checks.1)).await?;
+    let (team_keys, my_keys) = (Epochs::from([(1, Key::random())]), Epochs::from([(1, Key::random())]));
+    let login = server.login().await?;
+    let proofs = proofs(id, &login, &team_keys, &my_keys)?;
+    server.create_team(id, team.name, team.is_sealed, &proofs).await?;
     Ok(Membership {
         url: secret(team.url)?,
         team: id,
@@ -39,8 +41,8 @@ pub async fn create(team: &NewTeam<'_>) -> Result<Membership, SyncError> {
         is_sealed: team.is_sealed,
         login,
         label: team.label.map_or_else(host_name, str::to_owned),
-        team_keys: [(1, team_key)].into(),
-        my_keys: [(1, my_key)].into(),
+        team_keys,
+        my_keys,
         shares: Default::default(),
     })
 }
@@ -65,9 +67,9 @@ pub async fn join(
         Some(keys) => keys.clone(),
         None => Epochs::from([(1, Key::random())]),
     };
-    let check = |keys: &Epochs| keys.values().next().map(Key::check).unwrap_or_default();
-    let checks = (check(&invitation.team_keys), check(&my_keys));
-    let login = server.accept(invitation.team, &invitation.token_hash(), (&checks.0, &checks.1)).await?;
+    let login = server.login().await?;
+    let proofs = proofs(invitation.team, &login, &invitation.team_keys, &my_keys)?;
+    server.accept(invitation.team, &invitation.token_hash(), &proofs).await?;
     Ok(Membership {
         url: secret(url)?,
         team: invitation.team,
@@ -103,6 +105,93 @@ pub async fn invite(
     };
     server.invite(membership.team, &invitation.token_hash(), role, hours).await?;
     Ok(invitation)
+}
+
+fn proofs(team: Uuid, login: &str, team_keys: &Epochs, my_keys: &Epochs) -> Result<Proofs, SyncError> {
+    let proofs = || {
+        Some(Proofs {
+            team: team_keys.values().next()?.check(),
+            newest: team_keys.values().next_back()?.check(),
+            mine: my_keys.values().next()?.check(),
+            public: Identity::new(team, my_keys)?.public(login, team_keys)?,
+        })
+    };
+    proofs().ok_or_else(|| SyncError::WrongKey("a key is missing".into()))
+}
+
+/// Checks the keys of this device against the proofs on the server.
+pub fn check_keys(membership: &Membership, checks: &(Vec<u8>, Vec<u8>)) -> Result<(), SyncError> {
+    let is_right =
+        |keys: &Epochs, check: &[u8]| keys.values().next().is_some_and(|key| key.check().as_slice() == check);
+    if !is_right(&membership.team_keys, &checks.0) {
+        return Err(SyncError::WrongKey("the key of this device is not the key of the team".into()));
+    }
+    if !is_right(&membership.my_keys, &checks.1) {
+        return Err(SyncError::WrongKey(format!("login {} has another personal key", membership.login)));
+    }
+    Ok(())
+}
+
+/// Fetches the keys of the team that were made since this device got its own. True if there were any.
+pub async fn renew_keys(
+    server: &Server,
+    membership: &mut Membership,
+    hello: &Hello,
+) -> Result<bool, SyncError> {
+    let (newest, check) = &hello.epoch;
+    let is_new = !membership.team_keys.contains_key(newest);
+    if is_new {
+        let members = server.members(membership.team).await?;
+        for sealed in server.team_keys(membership.team).await? {
+            let key = members
+                .iter()
+                .find(|member| member.login == sealed.sender)
+                .filter(|member| {
+                    member.public.is_genuine(membership.team, &member.login, &membership.team_keys)
+                })
+                .and_then(|sender| {
+                    let sent = Sent { epoch: sealed.epoch, from: &sealed.sender, to: &membership.login };
+                    Identity::new(membership.team, &membership.my_keys)?.open(
+                        &sender.public,
+                        &sent,
+                        &sealed.wrapped,
+                    )
+                });
+            if let Some(key) = key {
+                membership.team_keys.entry(sealed.epoch).or_insert(key);
+            }
+        }
+    }
+    match membership.team_keys.get(newest) {
+        Some(key) if key.check().as_slice() == check => Ok(is_new),
+        _ => Err(SyncError::WrongKey("the team has a new key, which this device cannot open".into())),
+    }
+}
+
+/// Makes a new key for everything that the team sends from now on, and seals it for each member.
+/// Returns the logins that get it.
+pub async fn rotate(membership: &mut Membership) -> Result<Vec<String>, SyncError> {
+    let mut server = Server::connect(membership.url.expose()).await?;
+    server.check_schema().await?;
+    let hello = server.hello(membership.team, Uuid::nil()).await?;
+    check_keys(membership, &hello.checks)?;
+    renew_keys(&server, membership, &hello).await?;
+    let (epoch, key) = (hello.epoch.0 + 1, Key::random());
+    let (mut logins, mut wrapped) = (Vec::new(), Vec::new());
+    for member in server.members(membership.team).await?.into_iter().filter(|member| !member.is_removed) {
+        let sent = Sent { epoch, from: &membership.login, to: &member.login };
+        let is_genuine = member.public.is_genuine(membership.team, &member.login, &membership.team_keys);
+        let identity = Identity::new(membership.team, &membership.my_keys).filter(|_| is_genuine);
+        let sealed = identity.and_then(|identity| identity.seal(&member.public, &sent, &key));
+        wrapped.push(sealed.ok_or_else(|| {
+            let login = &member.login;
+            SyncError::WrongKey(format!("the public key of {login} on the server is not one of this team's"))
+        })?);
+        logins.push(member.login);
+    }
+    server.rotate(membership.team, epoch, &key.check(), (&logins, &wrapped)).await?;
+    membership.team_keys.insert(epoch, key);
+    Ok(logins)
 }
 
 fn secret(url: &str) -> Result<Secret, SyncError> {

@@ -1,4 +1,4 @@
-//! `sync init`, `sync invite` and `sync join`.
+//! `sync init`, `sync invite`, `sync join` and `sync rotate`.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -80,6 +80,24 @@ pub async fn join(
     here.reload_service();
     outln!("{}", summary(&report?));
     Ok(ExitCode::SUCCESS)
+}
+
+pub async fn rotate(here: &Here<'_>) -> anyhow::Result<ExitCode> {
+    let mut membership = here.membership()?;
+    let logins = new_key(here, &mut membership).await?;
+    outln!("The team has a new key, which these logins get by themselves: {}.", harmless(&logins.join(", ")));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Gives the team a new key. Returns the logins that get it.
+pub async fn new_key(here: &Here<'_>, membership: &mut Membership) -> anyhow::Result<Vec<String>> {
+    if !membership.is_sealed {
+        bail!("the texts of this team are readable on the server: there is no key to change");
+    }
+    let logins = team::rotate(membership).await?;
+    membership.save_team_keys(here.home)?;
+    here.reload_service();
+    Ok(logins)
 }
 
 fn refuse_second_membership(here: &Here<'_>) -> anyhow::Result<()> {

@@ -17,7 +17,7 @@ use crate::clock;
 use crate::config::{Config, Environment, Share};
 use crate::paths::Home;
 use crate::store::{self, StoreError, sync as local};
-use crate::sync::server::{self, Server};
+use crate::sync::server::{self, Forget, Server};
 use crate::sync::{Engine, Local, Membership, Report, SyncError};
 use crate::worker::system::lock::Lock;
 
@@ -120,6 +120,11 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
+    /// Change the team's key; the members' machines get the new one by themselves
+    ///
+    /// Earlier records keep their keys. Removing a member does this, too.
+    #[command(after_help = "Example:\n  claude-mem sync rotate")]
+    Rotate,
     /// Choose the devices that get a project's memories
     #[command(after_help = "Examples:\n  claude-mem sync share . team\n  claude-mem sync share diary none")]
     Share {
@@ -157,6 +162,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
             Action::Devices { remove, remove_member, json } => {
                 status::devices(&here, remove.as_deref(), remove_member.as_deref(), *json).await
             }
+            Action::Rotate => join::rotate(&here).await,
             Action::Share { project, with } => set_share(&here, project, *with),
         }
     })
@@ -293,7 +299,10 @@ async fn leave(here: &Here<'_>, forget: bool, yes: bool) -> anyhow::Result<ExitC
 async fn retire(membership: &Membership, device: &str, forget: bool) -> Result<i64, SyncError> {
     let server = Server::connect(membership.url.expose()).await?;
     server.check_schema().await?;
-    server.retire(membership.team, server::id(device), forget).await
+    let (team, device) = (membership.team, server::id(device));
+    let removed = if forget { server.forget(team, Forget::Device(device), i64::MAX).await? } else { 0 };
+    server.retire(team, device).await?;
+    Ok(removed)
 }
 
 fn set_share(here: &Here<'_>, project: &str, with: Share) -> anyhow::Result<ExitCode> {

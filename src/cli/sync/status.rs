@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use super::join::new_key;
 use super::{BUSY_TIMEOUT_MS, Here};
 use crate::cli::output::style::harmless;
 use crate::cli::output::wrap;
@@ -12,8 +13,8 @@ use crate::clock;
 use crate::model::Millis;
 use crate::store::sync::{self as local, Refused, State};
 use crate::store::{self, StoreError};
-use crate::sync::engine::check_keys;
 use crate::sync::server::{self, Device, Server};
+use crate::sync::team::check_keys;
 use crate::sync::{Membership, SyncError};
 use crate::text::age;
 
@@ -182,7 +183,7 @@ pub async fn devices(
     remove_member: Option<&str>,
     as_json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let membership = here.membership()?;
+    let mut membership = here.membership()?;
     let known = Known::read(here)?;
     let server = Server::connect(membership.url.expose()).await?;
     server.check_schema().await?;
@@ -191,15 +192,19 @@ pub async fn devices(
         let Some(device) = all.iter().find(|device| device.id.to_string() == id) else {
             anyhow::bail!("the team has no device {}; see `claude-mem sync devices`", harmless(id));
         };
-        server.retire(membership.team, device.id, false).await?;
+        server.retire(membership.team, device.id).await?;
         eprintln!("Removed the device {}.", harmless(&device.label));
     }
     if let Some(login) = remove_member {
         server.remove_member(membership.team, login).await?;
-        eprintln!(
-            "Removed {}. They keep what they have received, and the team's key: found a new team if they must not read later records.",
-            harmless(login)
-        );
+        eprintln!("Removed {}, who keeps what was received until now.", harmless(login));
+        if membership.is_sealed {
+            let logins = new_key(here, &mut membership).await?;
+            eprintln!(
+                "Later records have a new key, which these logins get by themselves: {}.",
+                harmless(&logins.join(", "))
+            );
+        }
     }
     let devices = server.devices(membership.team).await?;
     if as_json {

@@ -4,10 +4,12 @@
 //! server do not matter.
 
 mod address;
+mod members;
 mod queries;
 
 pub use address::{Address, without_login};
-pub use queries::{Device, Head, Hello, NewRecord, StoredRecord, WrappedKey};
+pub use members::{Device, Hello, Member, Proofs, TeamKey};
+pub use queries::{Forget, Head, NewRecord, StoredRecord, WrappedKey};
 
 use std::future::poll_fn;
 use std::time::{Duration, Instant};

@@ -1,6 +1,4 @@
-//! The queries, one method each.
-
-use std::time::Instant;
+//! Queries about records and the keys of their projects, one method each.
 
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -8,23 +6,6 @@ use uuid::Uuid;
 use super::{Server, Values};
 use crate::model::Millis;
 use crate::sync::SyncError;
-
-/// The team as a member sees it.
-#[derive(Debug, Clone)]
-pub struct Hello {
-    /// The team's name.
-    pub name: String,
-    /// False: bodies are readable.
-    pub is_sealed: bool,
-    /// Proofs of the team's key and of the member's own.
-    pub checks: (Vec<u8>, Vec<u8>),
-    /// owner, write or read.
-    pub role: String,
-    /// The login.
-    pub login: String,
-    /// True if this device is registered and not retired.
-    pub is_device: bool,
-}
 
 /// The newest record of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,25 +16,6 @@ pub struct Head {
     pub seq: i64,
     /// Its id.
     pub id: Uuid,
-}
-
-/// A device of the team.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Device {
-    /// Its id.
-    pub id: Uuid,
-    /// Its owner.
-    pub login: String,
-    /// The owner's role.
-    pub role: String,
-    /// Its name.
-    pub label: String,
-    /// Time of its last connection or record.
-    pub seen_at: Millis,
-    /// True if it was retired, or its owner removed.
-    pub is_gone: bool,
-    /// The number of its records.
-    pub seq: i64,
 }
 
 /// A record to add to this device's log.
@@ -91,128 +53,21 @@ pub struct WrappedKey {
     pub wrapped: Vec<u8>,
 }
 
+/// The records whose bodies go.
+#[derive(Debug, Clone, Copy)]
+pub enum Forget<'a> {
+    /// About these memories.
+    Memories(&'a [Uuid]),
+    /// Of a project.
+    Project(&'a [u8]),
+    /// Of a device's log.
+    Device(Uuid),
+}
+
 /// Maximum bytes of bodies that one query returns, beyond its first record.
 const MAX_BATCH_BYTES: i64 = 1 << 20;
 
 impl Server {
-    /// Introduces this device; the error says if the login is no member.
-    pub async fn hello(&mut self, team: Uuid, device: Uuid) -> Result<Hello, SyncError> {
-        let sql = "SELECT name, sealed, team_check, my_check, role, login, is_device, server_ms FROM claude_mem.hello($1, $2)";
-        let row = self.optional(sql, &[(&team, Type::UUID), (&device, Type::UUID)]).await?;
-        let row = row.ok_or_else(|| SyncError::Role("this login is not a member of the team".into()))?;
-        self.clock = Some((row.get(7), Instant::now()));
-        Ok(Hello {
-            name: row.get(0),
-            is_sealed: row.get(1),
-            checks: (row.get(2), row.get(3)),
-            role: row.get(4),
-            login: row.get(5),
-            is_device: row.get(6),
-        })
-    }
-
-    /// Asks the server to send notifications about new records.
-    pub async fn listen(&self) -> Result<(), SyncError> {
-        self.timed(self.client.batch_execute("LISTEN claude_mem")).await
-    }
-
-    /// Creates a team with this login as its owner.
-    pub async fn create_team(
-        &self,
-        team: Uuid,
-        name: &str,
-        is_sealed: bool,
-        (team_check, my_check): (&[u8], &[u8]),
-    ) -> Result<String, SyncError> {
-        let sql = "SELECT session_user::text FROM claude_mem.create_team($1, $2, $3, $4, $5)";
-        Ok(self
-            .one(
-                sql,
-                &[
-                    (&team, Type::UUID),
-                    (&name, Type::TEXT),
-                    (&is_sealed, Type::BOOL),
-                    (&team_check, Type::BYTEA),
-                    (&my_check, Type::BYTEA),
-                ],
-            )
-            .await?
-            .get(0))
-    }
-
-    /// Stores an invitation; without a role it is for this login's own machines.
-    pub async fn invite(
-        &self,
-        team: Uuid,
-        token: &[u8],
-        role: Option<&str>,
-        hours: i32,
-    ) -> Result<(), SyncError> {
-        let sql = "SELECT claude_mem.invite($1, $2, $3, $4)";
-        self.one(
-            sql,
-            &[(&team, Type::UUID), (&token, Type::BYTEA), (&role, Type::TEXT), (&hours, Type::INT4)],
-        )
-        .await
-        .map(drop)
-    }
-
-    /// Uses an invitation. Returns the login; nothing is written if a key is wrong.
-    pub async fn accept(
-        &self,
-        team: Uuid,
-        token: &[u8],
-        (team_check, my_check): (&[u8], &[u8]),
-    ) -> Result<String, SyncError> {
-        let sql = "SELECT session_user::text FROM claude_mem.accept($1, $2, $3, $4)";
-        Ok(self
-            .one(
-                sql,
-                &[
-                    (&team, Type::UUID),
-                    (&token, Type::BYTEA),
-                    (&team_check, Type::BYTEA),
-                    (&my_check, Type::BYTEA),
-                ],
-            )
-            .await?
-            .get(0))
-    }
-
-    /// Adds a device of this login.
-    pub async fn register(&self, team: Uuid, device: Uuid, label: &str) -> Result<(), SyncError> {
-        let sql = "SELECT claude_mem.register($1, $2, $3)";
-        self.one(sql, &[(&team, Type::UUID), (&device, Type::UUID), (&label, Type::TEXT)]).await.map(drop)
-    }
-
-    /// Lists the devices of the team.
-    pub async fn devices(&self, team: Uuid) -> Result<Vec<Device>, SyncError> {
-        let sql = "SELECT id, login, role, label, seen_ms, is_gone, seq FROM claude_mem.devices($1)";
-        let rows = self.rows(sql, &[(&team, Type::UUID)]).await?;
-        let read = |row: &tokio_postgres::Row| Device {
-            id: row.get(0),
-            login: row.get(1),
-            role: row.get(2),
-            label: row.get(3),
-            seen_at: row.get(4),
-            is_gone: row.get(5),
-            seq: row.get(6),
-        };
-        Ok(rows.iter().map(read).collect())
-    }
-
-    /// Retires a device. Returns the number of bodies removed.
-    pub async fn retire(&self, team: Uuid, device: Uuid, forget: bool) -> Result<i64, SyncError> {
-        let sql = "SELECT claude_mem.retire($1, $2, $3)";
-        Ok(self.one(sql, &[(&team, Type::UUID), (&device, Type::UUID), (&forget, Type::BOOL)]).await?.get(0))
-    }
-
-    /// Removes a member.
-    pub async fn remove_member(&self, team: Uuid, login: &str) -> Result<(), SyncError> {
-        let sql = "SELECT claude_mem.remove_member($1, $2::name)";
-        self.one(sql, &[(&team, Type::UUID), (&login, Type::NAME)]).await.map(drop)
-    }
-
     /// Returns the newest record of each device: the poll.
     pub async fn heads(&self, team: Uuid) -> Result<Vec<Head>, SyncError> {
         let sql = "SELECT device, seq, id FROM claude_mem.head WHERE team = $1";
@@ -290,17 +145,22 @@ impl Server {
         .map(drop)
     }
 
-    /// Removes the bodies of these memories, up to this clock.
-    pub async fn purge(&self, team: Uuid, memories: &[Uuid], hlc: i64) -> Result<(), SyncError> {
-        let sql = "SELECT claude_mem.purge($1, $2, $3)";
-        let values: Values<'_> = &[(&team, Type::UUID), (&memories, Type::UUID_ARRAY), (&hlc, Type::INT8)];
-        self.one(sql, values).await.map(drop)
-    }
-
-    /// Removes all bodies of a project, and its keys.
-    pub async fn purge_project(&self, team: Uuid, project: &[u8]) -> Result<(), SyncError> {
-        let sql = "SELECT claude_mem.purge_project($1, $2)";
-        self.one(sql, &[(&team, Type::UUID), (&project, Type::BYTEA)]).await.map(drop)
+    /// Removes bodies up to this clock, with the keys of a project. Returns their number.
+    pub async fn forget(&self, team: Uuid, what: Forget<'_>, hlc: i64) -> Result<i64, SyncError> {
+        let (memories, project, device) = match what {
+            Forget::Memories(memories) => (Some(memories), None, None),
+            Forget::Project(project) => (None, Some(project), None),
+            Forget::Device(device) => (None, None, Some(device)),
+        };
+        let sql = "SELECT claude_mem.forget($1, $2, $3, $4, $5)";
+        let values: Values<'_> = &[
+            (&team, Type::UUID),
+            (&memories, Type::UUID_ARRAY),
+            (&project, Type::BYTEA),
+            (&device, Type::UUID),
+            (&hlc, Type::INT8),
+        ];
+        Ok(self.one(sql, values).await?.get(0))
     }
 
     /// Returns the sealed keys with these ids that still exist.

@@ -14,9 +14,11 @@ CREATE TABLE claude_mem.team (
   name       text NOT NULL,
   -- False: bodies are readable JSON, which the team chose when it was created.
   sealed     boolean NOT NULL,
-  epoch      int NOT NULL DEFAULT 1,
-  -- An HMAC under the team's key: a device with another key is refused before it writes anything.
+  -- An HMAC under the team's first key: a device with another key is refused before it writes anything.
   key_check  bytea NOT NULL,
+  -- The key that new records are sealed with: its number, and the same proof of it.
+  epoch      int NOT NULL DEFAULT 1,
+  epoch_check bytea NOT NULL,
   created_at timestamptz NOT NULL DEFAULT now()
 );
 
@@ -26,8 +28,21 @@ CREATE TABLE claude_mem.member (
   role       text NOT NULL CHECK (role IN ('owner', 'write', 'read')),
   -- The same for the key of what the member keeps to their own devices.
   key_check  bytea NOT NULL,
+  -- Receives new keys of the team; the proof, under the team's key, shows that a member made it.
+  public_key bytea NOT NULL,
+  proof      bytea NOT NULL,
   removed_at timestamptz,
   PRIMARY KEY (team, login)
+);
+
+-- The team's keys after the first one, each sealed for the members of its time.
+CREATE TABLE claude_mem.team_key (
+  team    uuid NOT NULL REFERENCES claude_mem.team,
+  epoch   int NOT NULL,
+  login   name NOT NULL,
+  sender  name NOT NULL,
+  wrapped bytea NOT NULL,
+  PRIMARY KEY (team, epoch, login)
 );
 
 CREATE TABLE claude_mem.device (
@@ -149,14 +164,15 @@ ALTER TABLE claude_mem.team ENABLE ROW LEVEL SECURITY;
 ALTER TABLE claude_mem.member ENABLE ROW LEVEL SECURITY;
 ALTER TABLE claude_mem.device ENABLE ROW LEVEL SECURITY;
 ALTER TABLE claude_mem.invitation ENABLE ROW LEVEL SECURITY;
+ALTER TABLE claude_mem.team_key ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY record_read ON claude_mem.record FOR SELECT USING (
   team IN (SELECT claude_mem.my_teams())
   AND (shared OR (team, device) IN (SELECT d.team, d.device FROM claude_mem.my_devices() d)));
 CREATE POLICY record_add ON claude_mem.record FOR INSERT WITH CHECK (
   (team, device) IN (SELECT d.team, d.device FROM claude_mem.my_writable_devices() d));
--- Used by the purging functions alone: no client has the right to UPDATE.
-CREATE POLICY record_purge ON claude_mem.record FOR UPDATE USING (team IN (SELECT claude_mem.my_writable_teams()));
+-- Used by forget() alone: no client has the right to UPDATE.
+CREATE POLICY record_forget ON claude_mem.record FOR UPDATE USING (team IN (SELECT claude_mem.my_writable_teams()));
 CREATE POLICY head_read ON claude_mem.head FOR SELECT USING (team IN (SELECT claude_mem.my_teams()));
 CREATE POLICY head_add ON claude_mem.head FOR INSERT WITH CHECK (team IN (SELECT claude_mem.my_writable_teams()));
 CREATE POLICY head_move ON claude_mem.head FOR UPDATE USING (team IN (SELECT claude_mem.my_writable_teams()));
@@ -167,7 +183,10 @@ CREATE POLICY key_add ON claude_mem.project_key FOR INSERT WITH CHECK (
 CREATE POLICY key_destroy ON claude_mem.project_key FOR DELETE USING (
   team IN (SELECT claude_mem.my_writable_teams()) AND login IN ('', session_user));
 
--- Keeps head, once per statement, refuses a gap or a repetition, and wakes the listening devices.
+CREATE POLICY team_key_read ON claude_mem.team_key FOR SELECT USING (
+  team IN (SELECT claude_mem.my_teams()) AND login = session_user);
+
+-- Keeps head, once per statement, refuses a gap, a repetition or an old key, and wakes the listening devices.
 CREATE FUNCTION claude_mem.move_head() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = claude_mem, pg_temp
   AS $$ DECLARE
@@ -178,6 +197,9 @@ CREATE FUNCTION claude_mem.move_head() RETURNS trigger
       SELECT seq INTO old FROM head WHERE team = log.team AND device = log.device FOR UPDATE;
       IF log.first <> coalesce(old, 0) + 1 OR log.count <> log.last - log.first + 1 THEN
         RAISE EXCEPTION 'records % to % do not follow %', log.first, log.last, coalesce(old, 0) USING ERRCODE = 'MEM04';
+      END IF;
+      IF EXISTS (SELECT FROM added a JOIN team t ON t.id = a.team WHERE a.team = log.team AND a.shared AND a.epoch NOT IN (0, t.epoch)) THEN
+        RAISE EXCEPTION 'the key of the team was changed' USING ERRCODE = 'MEM05';
       END IF;
       INSERT INTO head (team, device, seq, id)
         SELECT log.team, log.device, log.last, a.id FROM added a WHERE a.team = log.team AND a.device = log.device AND a.seq = log.last
@@ -191,11 +213,13 @@ CREATE TRIGGER record_added AFTER INSERT ON claude_mem.record REFERENCING NEW TA
 
 -- Teams, members, devices.
 
-CREATE FUNCTION claude_mem.create_team(team uuid, name text, sealed boolean, team_check bytea, my_check bytea) RETURNS void
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = claude_mem, pg_temp
+CREATE FUNCTION claude_mem.create_team(team uuid, name text, sealed boolean, team_check bytea, my_check bytea, public_key bytea, proof bytea)
+  RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = claude_mem, pg_temp
   AS $$ BEGIN
-    INSERT INTO team (id, name, sealed, key_check) VALUES (create_team.team, create_team.name, create_team.sealed, team_check);
-    INSERT INTO member (team, login, role, key_check) VALUES (create_team.team, session_user, 'owner', my_check);
+    INSERT INTO team (id, name, sealed, key_check, epoch_check)
+      VALUES (create_team.team, create_team.name, create_team.sealed, team_check, team_check);
+    INSERT INTO member (team, login, role, key_check, public_key, proof)
+      VALUES (create_team.team, session_user, 'owner', my_check, create_team.public_key, create_team.proof);
   END $$;
 
 CREATE FUNCTION claude_mem.invite(team uuid, token bytea, role text, hours int) RETURNS void
@@ -208,8 +232,8 @@ CREATE FUNCTION claude_mem.invite(team uuid, token bytea, role text, hours int) 
   END $$;
 
 -- Checks invitation and keys, then admits the login. Nothing is written if a check fails.
-CREATE FUNCTION claude_mem.accept(team uuid, token bytea, team_check bytea, my_check bytea) RETURNS text
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = claude_mem, pg_temp
+CREATE FUNCTION claude_mem.accept(team uuid, token bytea, team_check bytea, epoch_check bytea, my_check bytea, public_key bytea, proof bytea)
+  RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = claude_mem, pg_temp
   AS $$ DECLARE
     found invitation;
     mine member;
@@ -228,11 +252,14 @@ CREATE FUNCTION claude_mem.accept(team uuid, token bytea, team_check bytea, my_c
       RAISE EXCEPTION 'this invitation was used already' USING ERRCODE = 'MEM03';
     ELSIF NOT EXISTS (SELECT FROM team t WHERE t.id = accept.team AND t.key_check = team_check) THEN
       RAISE EXCEPTION 'the key in this invitation is not the key of the team' USING ERRCODE = 'MEM01';
+    ELSIF NOT EXISTS (SELECT FROM team t WHERE t.id = accept.team AND t.epoch_check = accept.epoch_check) THEN
+      RAISE EXCEPTION 'the team changed its key after this invitation was made' USING ERRCODE = 'MEM03';
     ELSIF mine.login IS NOT NULL AND mine.key_check <> my_check THEN
       RAISE EXCEPTION 'login % has another personal key', session_user USING ERRCODE = 'MEM01';
     END IF;
     IF mine.login IS NULL THEN
-      INSERT INTO member (team, login, role, key_check) VALUES (accept.team, session_user, found.role, my_check);
+      INSERT INTO member (team, login, role, key_check, public_key, proof)
+        VALUES (accept.team, session_user, found.role, my_check, accept.public_key, accept.proof);
       mine.role := found.role;
     END IF;
     UPDATE invitation i SET used_at = now() WHERE i.token = accept.token;
@@ -249,11 +276,11 @@ CREATE FUNCTION claude_mem.register(team uuid, device uuid, label text) RETURNS 
 
 -- The first query of every connection: the team, the caller's place in it, and the server's clock.
 CREATE FUNCTION claude_mem.hello(team uuid, device uuid)
-  RETURNS TABLE (name text, sealed boolean, epoch int, team_check bytea, my_check bytea, role text, login text, is_device boolean, server_ms bigint)
+  RETURNS TABLE (name text, sealed boolean, epoch int, epoch_check bytea, team_check bytea, my_check bytea, role text, login text, is_device boolean, server_ms bigint)
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = claude_mem, pg_temp
   AS $$ BEGIN
     UPDATE device d SET seen_at = now() WHERE d.id = hello.device AND d.team = hello.team AND d.login = session_user AND d.gone_at IS NULL;
-    RETURN QUERY SELECT t.name, t.sealed, t.epoch, t.key_check, m.key_check, m.role, session_user::text,
+    RETURN QUERY SELECT t.name, t.sealed, t.epoch, t.epoch_check, t.key_check, m.key_check, m.role, session_user::text,
         EXISTS (SELECT FROM device d WHERE d.id = hello.device AND d.team = hello.team AND d.login = session_user AND d.gone_at IS NULL),
         (extract(epoch FROM clock_timestamp()) * 1000)::bigint
       FROM member m JOIN team t ON t.id = m.team WHERE m.team = hello.team AND m.login = session_user AND m.removed_at IS NULL;
@@ -270,39 +297,57 @@ CREATE FUNCTION claude_mem.devices(team uuid)
       WHERE d.team = devices.team ORDER BY d.made_at;
   END $$;
 
--- Forgetting: removes bodies, up to a clock for a digest that may have later versions. The rows stay, so that every log stays dense.
-CREATE FUNCTION claude_mem.purge(team uuid, memories uuid[], hlc bigint) RETURNS bigint
+-- Forgetting, the one way to remove a body: of these memories, of a project with its keys, or of a device's log, up to a clock.
+-- The rows stay, so that every log stays dense. It is bound by the caller's policies: what a login cannot see it cannot forget.
+CREATE FUNCTION claude_mem.forget(team uuid, memories uuid[], project bytea, device uuid, hlc bigint) RETURNS bigint
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = claude_mem, pg_temp
-  AS $$ DECLARE purged bigint; BEGIN
-    PERFORM demand(purge.team, ARRAY['owner', 'write']);
-    UPDATE record r SET body = '' WHERE r.team = purge.team AND r.refers = ANY (memories) AND r.hlc <= purge.hlc AND r.body <> '';
-    GET DIAGNOSTICS purged = ROW_COUNT;
-    RETURN purged;
+  AS $$ DECLARE forgotten bigint; BEGIN
+    IF forget.device IS NULL OR NOT EXISTS (SELECT FROM my_devices() d WHERE d.team = forget.team AND d.device = forget.device) THEN
+      PERFORM demand(forget.team, CASE WHEN forget.device IS NULL THEN ARRAY['owner', 'write'] ELSE ARRAY['owner'] END);
+    END IF;
+    -- One statement each, for the index that serves it.
+    IF forget.memories IS NOT NULL THEN
+      UPDATE record r SET body = '' WHERE r.team = forget.team AND r.refers = ANY (forget.memories) AND r.hlc <= forget.hlc AND r.body <> '';
+    ELSIF forget.project IS NOT NULL THEN
+      UPDATE record r SET body = '' WHERE r.team = forget.team AND r.project = forget.project AND r.hlc <= forget.hlc AND r.body <> '';
+    ELSE
+      UPDATE record r SET body = '' WHERE r.team = forget.team AND r.device = forget.device AND r.hlc <= forget.hlc AND r.body <> '';
+    END IF;
+    GET DIAGNOSTICS forgotten = ROW_COUNT;
+    DELETE FROM project_key k WHERE k.team = forget.team AND k.project = forget.project;
+    RETURN forgotten;
   END $$;
 
-CREATE FUNCTION claude_mem.purge_project(team uuid, project bytea) RETURNS bigint
+-- Retires a device.
+CREATE FUNCTION claude_mem.retire(team uuid, device uuid) RETURNS void
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = claude_mem, pg_temp
-  AS $$ DECLARE purged bigint; BEGIN
-    PERFORM demand(purge_project.team, ARRAY['owner', 'write']);
-    UPDATE record r SET body = '' WHERE r.team = purge_project.team AND r.project = purge_project.project AND r.body <> '';
-    GET DIAGNOSTICS purged = ROW_COUNT;
-    DELETE FROM project_key k WHERE k.team = purge_project.team AND k.project = purge_project.project;
-    RETURN purged;
-  END $$;
-
--- Retires a device, and removes the bodies of its records if asked to.
-CREATE FUNCTION claude_mem.retire(team uuid, device uuid, forget boolean) RETURNS bigint
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = claude_mem, pg_temp
-  AS $$ DECLARE purged bigint := 0; BEGIN
-    IF NOT EXISTS (SELECT FROM device d WHERE d.id = retire.device AND d.team = retire.team AND d.login = session_user) THEN
+  AS $$ BEGIN
+    IF NOT EXISTS (SELECT FROM my_devices() d WHERE d.team = retire.team AND d.device = retire.device) THEN
       PERFORM demand(retire.team, ARRAY['owner']);
     END IF;
-    IF retire.forget THEN
-      UPDATE record r SET body = '' WHERE r.team = retire.team AND r.device = retire.device AND r.body <> '';
-      GET DIAGNOSTICS purged = ROW_COUNT;
-    END IF;
     UPDATE device d SET gone_at = now() WHERE d.id = retire.device AND d.team = retire.team AND d.gone_at IS NULL;
-    RETURN purged;
+  END $$;
+
+CREATE FUNCTION claude_mem.members(team uuid)
+  RETURNS TABLE (login text, role text, public_key bytea, proof bytea, is_removed boolean)
+  LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = claude_mem, pg_temp
+  AS $$ BEGIN
+    PERFORM demand(members.team, ARRAY['owner', 'write', 'read']);
+    RETURN QUERY SELECT m.login::text, m.role, m.public_key, m.proof, m.removed_at IS NOT NULL
+      FROM member m WHERE m.team = members.team ORDER BY m.login;
+  END $$;
+
+-- Starts a new epoch: its key, sealed for every member. Earlier records stay as they are.
+CREATE FUNCTION claude_mem.rotate(team uuid, epoch int, epoch_check bytea, logins name[], wrapped bytea[]) RETURNS void
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = claude_mem, pg_temp
+  AS $$ BEGIN
+    PERFORM demand(rotate.team, ARRAY['owner']);
+    UPDATE team t SET epoch = rotate.epoch, epoch_check = rotate.epoch_check WHERE t.id = rotate.team AND t.epoch = rotate.epoch - 1;
+    IF NOT FOUND OR EXISTS (SELECT FROM member m WHERE m.team = rotate.team AND (m.removed_at IS NULL) <> (m.login = ANY (logins))) THEN
+      RAISE EXCEPTION 'the team''s members or key changed at the same time' USING ERRCODE = 'MEM05';
+    END IF;
+    INSERT INTO team_key (team, epoch, login, sender, wrapped)
+      SELECT rotate.team, rotate.epoch, n.login, session_user, n.wrapped FROM unnest(logins, rotate.wrapped) AS n (login, wrapped);
   END $$;
 
 CREATE FUNCTION claude_mem.remove_member(team uuid, login name) RETURNS void
@@ -316,7 +361,7 @@ CREATE FUNCTION claude_mem.remove_member(team uuid, login name) RETURNS void
   END $$;
 
 GRANT USAGE ON SCHEMA claude_mem TO PUBLIC;
-GRANT SELECT ON claude_mem.version, claude_mem.record, claude_mem.head, claude_mem.project_key TO PUBLIC;
+GRANT SELECT ON claude_mem.version, claude_mem.record, claude_mem.head, claude_mem.project_key, claude_mem.team_key TO PUBLIC;
 -- recv_at is missing: it is the server's.
 GRANT INSERT (team, device, seq, id, kind, project, hlc, epoch, shared, refers, body) ON claude_mem.record TO PUBLIC;
 GRANT INSERT ON claude_mem.project_key TO PUBLIC;

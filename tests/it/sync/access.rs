@@ -82,26 +82,39 @@ fn every_attempt_beyond_ones_rights_is_refused() {
         (
             "a reader's purge",
             "bob",
-            format!("SELECT claude_mem.purge('{alices}', ARRAY[gen_random_uuid()], 1)"),
+            format!("SELECT claude_mem.forget('{alices}', ARRAY[gen_random_uuid()], NULL, NULL, 1)"),
             "may not",
         ),
         (
             "another team's purge",
             "eve",
-            format!("SELECT claude_mem.purge('{alices}', ARRAY[gen_random_uuid()], 1)"),
+            format!("SELECT claude_mem.forget('{alices}', ARRAY[gen_random_uuid()], NULL, NULL, 1)"),
             "may not",
         ),
         ("another team's devices", "eve", format!("SELECT * FROM claude_mem.devices('{alices}')"), "may not"),
         (
             "retiring a foreign device",
             "eve",
-            format!("SELECT claude_mem.retire('{alices}', '{}', true)", device("alice")),
+            format!("SELECT claude_mem.retire('{alices}', '{}')", device("alice")),
             "may not",
         ),
         (
             "inviting oneself",
             "eve",
             format!("SELECT claude_mem.invite('{alices}', 'x', 'write', 1)"),
+            "may not",
+        ),
+        ("another team's members", "eve", format!("SELECT * FROM claude_mem.members('{alices}')"), "may not"),
+        (
+            "another team's key",
+            "eve",
+            format!("SELECT claude_mem.rotate('{alices}', 2, 'x', ARRAY['eve']::name[], ARRAY['x'::bytea])"),
+            "may not",
+        ),
+        (
+            "forgetting a foreign device's log",
+            "bob",
+            format!("SELECT claude_mem.forget('{alices}', NULL, NULL, '{}', 1)", device("alice")),
             "may not",
         ),
         (
@@ -180,4 +193,58 @@ fn the_server_can_read_nothing_of_a_sealed_team() {
     let text = String::from_utf8_lossy(&postgres.dump()).to_lowercase();
     let prompt: String = "personal prompt".bytes().map(|byte| format!("{byte:02x}")).collect();
     assert!(text.contains(&hex) && !text.contains(&prompt), "prompts never leave");
+}
+
+#[test]
+fn a_removed_member_has_no_key_for_what_comes_later() {
+    let Some(teams) = teams() else { return };
+    let Teams { postgres, mut alice, bob, .. } = teams;
+    let line = invitation_in(&alice.ok(&["sync", "invite"]));
+    let desktop = Machine::new("desktop", &alice.clock);
+    desktop.join(&line);
+    let member = invitation_in(&alice.ok(&["sync", "invite", "--member", "write"]));
+    let mut carol = Machine::new("carol", &alice.clock);
+    carol.ok(&["sync", "join", &member, "--url", &postgres.url("carol"), "--label", "carol"]);
+    let stale = invitation_in(&alice.ok(&["sync", "invite"]));
+    carol.fails(&["sync", "rotate"], "may not do this");
+    let removed = alice.mem(&["sync", "devices", "--remove-member", "bob"]);
+    assert!(removed.stderr.contains("get by themselves: alice, carol"), "{removed:?}");
+    // Carol still has the old key when this connection begins, and gets the new one before she sends.
+    carol.observe("harbor", "s-carol", "sealed for those who stay");
+    carol.ok(&["sync", "share", "harbor", "team"]);
+    for machine in [&carol, &alice, &desktop] {
+        machine.ok(&["sync", "now"]);
+    }
+    let all = ["alice keeps this", "alice shares this", "sealed for those who stay"];
+    assert_eq!(
+        (alice.titles(), desktop.titles()),
+        (all.map(str::to_owned).to_vec(), all.map(str::to_owned).to_vec())
+    );
+    assert_eq!(carol.titles(), all[1..]);
+    let epochs = "SELECT DISTINCT epoch FROM claude_mem.record WHERE shared AND device IN (SELECT id FROM claude_mem.device WHERE label = 'carol')";
+    assert_eq!(postgres.admin(epochs), "2");
+    let keys = |machine: &Machine| {
+        let file = std::fs::read_to_string(machine.sandbox.data().join("sync.json")).unwrap();
+        serde_json::from_str::<serde_json::Value>(&file).unwrap()["team_keys"].clone()
+    };
+    assert_eq!(keys(&carol), keys(&alice));
+    assert_eq!(keys(&bob)["2"], serde_json::Value::Null);
+    assert_ne!(keys(&alice)["2"], keys(&alice)["1"]);
+    assert_eq!(postgres.sql("bob", "SELECT count(*) FROM claude_mem.team_key").unwrap(), "0");
+    // A newcomer gets all keys with a new invitation, and reads what was sealed before.
+    let late = Machine::new("late", &alice.clock);
+    late.fails(&["sync", "join", &stale], "changed its key");
+    late.join(&invitation_in(&alice.ok(&["sync", "invite"])));
+    assert_eq!(late.titles(), all);
+    // A sender that holds on to the old key is refused by the server.
+    let sql = "INSERT INTO claude_mem.record (team, device, seq, id, kind, project, hlc, epoch, shared, refers, body)
+               SELECT team, device, seq + 1, gen_random_uuid(), 1, 'p', 1, 1, true, gen_random_uuid(), 'x' FROM claude_mem.head
+               WHERE device IN (SELECT device FROM claude_mem.my_devices())";
+    assert!(postgres.sql("carol", sql).unwrap_err().contains("key of the team was changed"));
+    alice.observe("harbor", "s-harbor", "with the third key");
+    assert!(alice.ok(&["sync", "rotate"]).contains("alice, carol"));
+    for machine in [&alice, &carol] {
+        machine.ok(&["sync", "now"]);
+    }
+    assert!(carol.titles().contains(&"with the third key".to_owned()));
 }

@@ -20,7 +20,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts a server with the logins alice, bob and eve, and the database `memory`, which alice
+    /// Starts a server with the logins alice, bob, carol and eve, and the database `memory`, which alice
     /// owns. None if PostgreSQL is not installed; in CI that is a failure.
     pub fn start() -> Option<Self> {
         let Some(programs) = programs() else {
@@ -35,7 +35,7 @@ impl Postgres {
         let mut postgres = Self { folder, programs, user, port, server: None };
         postgres.create();
         postgres.run();
-        for login in ["alice", "bob", "eve"] {
+        for login in ["alice", "bob", "carol", "eve"] {
             postgres.admin(&format!("CREATE ROLE {login} LOGIN PASSWORD 'pw-{login}'"));
         }
         postgres.admin("CREATE DATABASE memory OWNER alice");

@@ -1,0 +1,152 @@
+//! The parts of a cycle: receive, remove what was forgotten, send.
+
+use std::collections::BTreeMap;
+
+use rusqlite::Connection;
+use uuid::Uuid;
+
+use super::SyncError;
+use super::engine::{Local, OnProgress, Report, Session};
+use super::server::{self, Forget, Head};
+use crate::compress::digest::digest;
+use crate::model::Millis;
+use crate::privacy::redact::Redactor;
+use crate::store::sync::{self as local, Collector, Kind, Shares, State};
+
+/// Maximum records of one batch.
+const BATCH: u32 = 500;
+/// Maximum bytes of one batch, beyond its first record.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// One cycle.
+pub(super) struct Cycle<'a, L> {
+    local: &'a L,
+    pub session: &'a mut Session,
+    shares: Shares,
+    now: Millis,
+    pub report: Report,
+    progress: &'a OnProgress,
+}
+
+impl<'a, L: Local> Cycle<'a, L> {
+    pub fn new(
+        local: &'a L,
+        session: &'a mut Session,
+        shares: Shares,
+        now: Millis,
+        progress: &'a OnProgress,
+    ) -> Self {
+        Self { local, session, shares, now, report: Report::default(), progress }
+    }
+
+    /// Receives what the other devices sent.
+    pub async fn pull(&mut self, heads: &[Head]) -> Result<(), SyncError> {
+        let cursors = self.local.read(local::cursors).await?;
+        for head in heads {
+            let cursor = cursors.get(&head.device.to_string()).copied().unwrap_or_default();
+            if head.device != self.session.device && cursor < head.seq {
+                self.pull_device(head, cursor).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn pull_device(&mut self, head: &Head, mut cursor: i64) -> Result<(), SyncError> {
+        let (team, device) = (self.session.membership.team, head.device);
+        while cursor < head.seq {
+            let records = self.session.server.records(team, device, cursor, BATCH.into()).await?;
+            // Records for other members' own devices are not visible to us.
+            cursor = records.last().map_or(head.seq, |last| last.record.seq);
+            if records.iter().any(|stored| stored.record.kind == Kind::Forget as i16) {
+                self.session.sealer.forget_project_keys();
+            }
+            self.session.sealer.prepare_to_open(&self.session.server, &records).await?;
+            let opened: Vec<_> =
+                records.iter().map(|stored| self.session.sealer.open(device, stored)).collect();
+            let (shares, now, name) = (self.shares.clone(), self.now, device.to_string());
+            let apply = move |database: &mut Connection| {
+                local::apply(database, &name, &opened, cursor, collector(&shares, now))
+            };
+            let outcome = self.local.run(apply).await?;
+            self.report.received += outcome.applied;
+            self.report.refused += outcome.refused;
+            (self.progress)(&self.report);
+        }
+        Ok(())
+    }
+
+    /// Sends everything that changed here, batch by batch.
+    pub async fn push(&mut self, state: &State) -> Result<(), SyncError> {
+        let mut sent = state.acked;
+        let server_now = self.session.server.now();
+        loop {
+            let (shares, now) = (self.shares.clone(), self.now);
+            let next = move |database: &mut Connection| {
+                let mut batch = local::outbox(database, sent, BATCH, BATCH_BYTES)?;
+                while batch.is_empty() {
+                    if local::collect(database, collector(&shares, now), BATCH)? == 0 {
+                        break;
+                    }
+                    batch = local::outbox(database, sent, BATCH, BATCH_BYTES)?;
+                }
+                if let Some(server_now) = server_now
+                    && local::restamp(database, server_now)?
+                {
+                    batch = local::outbox(database, sent, BATCH, BATCH_BYTES)?;
+                }
+                Ok(batch)
+            };
+            let mut batch = self.local.run(next).await?;
+            let Some(last) = batch.last() else { return Ok(()) };
+            let (last, last_id) = (last.seq, last.id.clone());
+            for record in &mut batch {
+                if let Some(reason) = self.session.sealer.too_large(record) {
+                    let (refused, now) = (record.clone(), self.now);
+                    self.local.run(move |database| local::withhold(database, &refused, &reason, now)).await?;
+                    record.body.clear();
+                    self.report.refused += 1;
+                }
+            }
+            self.session.sealer.prepare(&self.session.server, &batch).await?;
+            let sealed = self.session.sealer.seal(self.session.device, &batch)?;
+            self.session.server.append(self.session.membership.team, self.session.device, &sealed).await?;
+            self.local.run(move |database| local::acknowledge(database, last, &last_id)).await?;
+            sent = last;
+            self.report.sent += sealed.len();
+            (self.progress)(&self.report);
+        }
+    }
+
+    /// Removes the bodies of forgotten memories from the server.
+    pub async fn purge(&mut self) -> Result<(), SyncError> {
+        let team = self.session.membership.team;
+        loop {
+            let what = self.local.read(|database| local::purges(database, BATCH)).await?;
+            if what.is_empty() {
+                return Ok(());
+            }
+            let mut memories: BTreeMap<i64, Vec<Uuid>> = BTreeMap::new();
+            for (what, hlc) in &what {
+                let memories = memories.entry(*hlc).or_default();
+                if let Some(project) = what.strip_prefix("project:") {
+                    for project in self.session.sealer.projects(project) {
+                        self.session.server.forget(team, Forget::Project(&project), i64::MAX).await?;
+                    }
+                    self.session.sealer.forget_project_keys();
+                } else if let Some(refers) = what.strip_prefix("ref:") {
+                    memories.push(server::id(refers));
+                } else {
+                    memories.extend(self.session.sealer.refers(what));
+                }
+            }
+            for (hlc, memories) in memories.iter().filter(|(_, memories)| !memories.is_empty()) {
+                self.session.server.forget(team, Forget::Memories(memories), *hlc).await?;
+            }
+            self.local.run(move |database| local::purged(database, &what)).await?;
+        }
+    }
+}
+
+fn collector(shares: &Shares, now: Millis) -> Collector<'_> {
+    Collector { shares, redact: |text| Redactor::new().redact(text).into_string(), digest, now }
+}
