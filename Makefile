@@ -94,7 +94,7 @@ fuzz-corpus: ## Pack the fuzzing corpus, minimised
 
 .PHONY: test-systemd
 test-systemd: ## Test only the service on a real systemd (as root; prints the reason if it cannot)
-	@$(CARGO) test --locked --test it systemd:: -- --nocapture
+	@$(CARGO) test --locked --test it install::systemd:: -- --nocapture
 
 # The model is fetched once; without it evaluation and measurements cover search by words only, and report that.
 MODEL_CACHE ?= target/model-cache

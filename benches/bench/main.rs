@@ -7,7 +7,7 @@
 
 mod compress;
 mod context;
-#[path = "../../tests/it/endpoint.rs"]
+#[path = "../../tests/it/harness/endpoint.rs"]
 #[allow(dead_code, reason = "the tests need more of it")]
 mod endpoint;
 mod growth;

@@ -17,7 +17,7 @@
     missing_docs
 )]
 
-#[path = "../../tests/it/endpoint.rs"]
+#[path = "../../tests/it/harness/endpoint.rs"]
 #[allow(dead_code, reason = "the tests need more of it")]
 mod endpoint;
 mod notes;

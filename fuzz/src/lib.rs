@@ -1,5 +1,5 @@
 //! Properties that hold for any input, one module per reader. The targets in `fuzz_targets/` check them with libFuzzer, and
-//! `tests/it/nonsense.rs` with every seed and some mutations of it.
+//! `tests/it/threats/fuzz_seeds.rs` with every seed and some mutations of it.
 
 pub mod config;
 pub mod hook;

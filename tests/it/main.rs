@@ -1,56 +1,16 @@
-//! Drives the real binaries from outside, each test in its own home directory.
+//! Drives the real binaries from outside, each test in its own home directory. The folders follow `src/`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, clippy::disallowed_methods)]
 
-mod api;
-mod backfill;
-mod commands;
-mod compression;
-mod context_moments;
-mod corrections;
-mod damage;
-mod damage_by_chance;
-mod damage_within;
-mod dice;
-mod disk_space;
-mod doctor;
-mod endpoint;
-mod faults;
-mod function_map;
-mod help;
-mod hook_bad_input;
-mod hook_links;
-mod hook_payloads;
-mod hook_private;
-mod hook_storm;
+mod cli;
+mod client;
+mod compress;
+mod context;
+mod harness;
+mod hook;
 mod install;
-mod keeping;
-mod launchd;
 mod layers;
-mod learnings;
 mod llm;
-mod mcp;
-mod model;
-mod money;
-mod nonsense;
-mod notices;
-mod planted;
-mod plugin;
-mod power_loss;
-mod project_identity;
-mod project_keys;
-mod real_client;
-mod recall;
-mod sandbox;
-mod service;
+mod storage;
 mod sync;
-#[cfg(target_os = "linux")]
-mod systemd;
 mod threats;
-mod viewer;
-mod worker_clients;
-mod worker_context;
-mod worker_life;
-mod worker_queue;
-mod worker_routes;
-mod worker_storage;
-mod worker_storm;
+mod worker;

@@ -6,12 +6,12 @@ use std::process::Command;
 
 use crate::Evidence;
 use crate::finish;
+use crate::harness::sandbox::Sandbox;
+use crate::harness::worker::Worker;
 use crate::invariants::{check_always, check_settled};
 use crate::ledger::Ledger;
 use crate::machine::FILLER;
-use crate::sandbox::Sandbox;
 use crate::scene::Scene;
-use crate::service::Worker;
 
 /// Copies the data directory while nothing writes. Runs in a process of its own: closing a file drops all locks of the process
 /// on it, and this process holds some for the other programs that it plays (fcntl(2), "record locks").

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::harness::sandbox::Sandbox;
+use crate::harness::worker::{Worker, request};
 use crate::invariants::{self, check_always, check_settled, one};
 use crate::machine::Machine;
 use crate::meaning;
-use crate::sandbox::Sandbox;
 use crate::scene::Scene;
-use crate::service::{Worker, request};
 use crate::writers;
 
 /// Maximum time without progress: longer than the longest back-off.

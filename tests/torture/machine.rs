@@ -9,14 +9,14 @@ use rusqlite::Connection;
 use rustix::process::Signal;
 
 use crate::crash;
-use crate::endpoint::Endpoint;
-use crate::faults::{faults, good};
+use crate::harness::endpoint::Endpoint;
+use crate::harness::faults::{faults, good};
+use crate::harness::sandbox::Tmpfs;
+use crate::harness::worker::Worker;
 use crate::invariants;
 use crate::processes::go_on;
-use crate::sandbox::Tmpfs;
 use crate::scene::Scene;
 use crate::schedule::{Condition, Step};
-use crate::service::Worker;
 use crate::settings;
 
 const KEY: &str = "sk-ant-api03-zq7torturezq7torturezq7torturezq7";

@@ -2,32 +2,20 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, clippy::disallowed_methods)]
 
-mod clock;
 mod crash;
-#[path = "../it/dice.rs"]
-mod dice;
-#[path = "../it/endpoint.rs"]
-#[allow(dead_code, reason = "the other tests need more of it")]
-mod endpoint;
-#[path = "../it/faults.rs"]
-#[allow(dead_code, reason = "the other tests need more of it")]
-mod faults;
 mod figures;
 mod finish;
+#[path = "../it/harness/mod.rs"]
+#[allow(dead_code, reason = "the other tests need more of it")]
+mod harness;
 mod invariants;
 mod ledger;
 mod machine;
 mod meaning;
 mod plot;
 mod processes;
-#[path = "../it/sandbox.rs"]
-#[allow(dead_code, reason = "the other tests need more of it")]
-mod sandbox;
 mod scene;
 mod schedule;
-#[path = "../it/service.rs"]
-#[allow(dead_code, reason = "the other tests need more of it")]
-mod service;
 mod settings;
 mod soak;
 mod writers;
@@ -36,10 +24,10 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use clock::Clock;
 use figures::Figures;
+use harness::clock::Clock;
+use harness::sandbox::{Sandbox, Tmpfs};
 use machine::{DISK_BYTES, Machine};
-use sandbox::{Sandbox, Tmpfs};
 use scene::Scene;
 
 /// A number from the environment, which the Makefile sets.

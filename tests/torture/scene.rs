@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use claude_mem::model::EventKey;
 use serde_json::Value;
 
-use crate::clock::Clock;
-use crate::dice::Dice;
 use crate::figures::Figures;
+use crate::harness::clock::Clock;
+use crate::harness::rng::Dice;
+use crate::harness::sandbox::{Sandbox, program};
 use crate::ledger::{Fate, Ledger, key_of};
 use crate::processes::{Ended, Processes};
-use crate::sandbox::{Sandbox, program};
 
 pub struct Scene {
     pub seed: u64,

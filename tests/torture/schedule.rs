@@ -1,6 +1,6 @@
 //! The steps of a run and their times, determined by a seed.
 
-use crate::dice::Dice;
+use crate::harness::rng::Dice;
 
 /// A fault that begins and ends, with other steps in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Various settings that a user may have, by number.
 
-use crate::dice::Dice;
+use crate::harness::rng::Dice;
 
 /// A settings file. `url` is the model's address.
 pub fn settings(number: u64, url: &str) -> String {

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::endpoint::Endpoint;
-use crate::faults::good;
 use crate::finish::{self, memory, proportional_set_size};
+use crate::harness::endpoint::Endpoint;
+use crate::harness::faults::good;
+use crate::harness::worker::Worker;
 use crate::invariants::check_settled;
 use crate::plot::{Curve, svg};
 use crate::scene::Scene;
-use crate::service::Worker;
 use crate::writers;
 use crate::{Evidence, Over, setting, settings};
 

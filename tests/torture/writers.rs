@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::dice::Dice;
+use crate::harness::rng::Dice;
+use crate::harness::worker::{edit_payload, request};
 use crate::scene::Scene;
-use crate::service::{edit_payload, request};
 
 /// Number of concurrent writers; two of them share a session.
 pub const WRITERS: usize = 6;

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use claude_mem::config::{Config, Provider, Secret};
 use claude_mem::llm::Choice;
 
-use super::KEY;
-use super::claude::Place;
+use crate::harness::claude::KEY;
+use crate::harness::claude::Place;
 
 #[test]
 fn auto_prefers_a_key_then_a_login_and_explains_local() {

@@ -6,8 +6,8 @@ use std::path::Path;
 use claude_mem::llm::{Failure, Trouble};
 use serde_json::json;
 
-use super::claude::{Place, answer, prints};
-use super::{request, runtime};
+use crate::harness::claude::{Place, answer, prints};
+use crate::harness::claude::{request, runtime};
 
 #[test]
 fn claude_runs_without_tools_and_its_answer_is_read() {

@@ -10,8 +10,8 @@ use claude_mem::paths::Home;
 use claude_mem::privacy::Redacted;
 use serde_json::json;
 
-use super::{KEY, request, runtime};
-use crate::endpoint::{Endpoint, Reply};
+use crate::harness::claude::{KEY, request, runtime};
+use crate::harness::endpoint::{Endpoint, Reply};
 
 /// The provider at an address, created like the worker does.
 fn provider(kind: Provider, base_url: &str) -> Llm {

@@ -1,8 +1,8 @@
 //! Row-level security: every login sees and writes only its own, whatever it tries.
 
-use super::clock::Clock;
 use super::machine::{Machine, invitation_in};
 use super::postgres::Postgres;
+use crate::harness::clock::Clock;
 
 /// A team of alice, with bob as a reader, and a team of eve, on one database that alice owns.
 struct Teams {

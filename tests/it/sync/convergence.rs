@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::clock::Clock;
 use super::machine::{Machine, lines};
 use super::postgres::Postgres;
-use crate::dice::Dice;
+use crate::harness::clock::Clock;
+use crate::harness::rng::Dice;
 
 /// Seeds of a normal run; `CLAUDE_MEM_SYNC_SEEDS=20` tries more.
 const SEEDS: u64 = 2;

@@ -1,8 +1,8 @@
 //! Keys, copies and backups: refused or healed with a clear message, and nothing written wrong.
 
-use super::clock::Clock;
 use super::machine::{Machine, invitation_in};
 use super::postgres::Postgres;
+use crate::harness::clock::Clock;
 
 fn pair(postgres: &Postgres) -> (Machine, Machine, String, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();

@@ -7,8 +7,8 @@ use claude_mem::paths::Home;
 use rusqlite::{Connection, params};
 use serde_json::Value;
 
-use super::clock::Clock;
-use crate::sandbox::{Ran, Sandbox, program, run};
+use crate::harness::clock::Clock;
+use crate::harness::sandbox::{Ran, Sandbox, program, run};
 
 pub struct Machine {
     pub sandbox: Sandbox,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::sandbox::fixture;
+use crate::harness::sandbox::fixture;
 
 pub struct Postgres {
     folder: tempfile::TempDir,

@@ -1,8 +1,8 @@
 //! Synchronisation inside the service.
 
-use super::clock::Clock;
 use super::machine::Machine;
 use super::postgres::{Postgres, wait_until};
+use crate::harness::clock::Clock;
 
 #[test]
 fn the_service_sends_and_receives_by_itself() {

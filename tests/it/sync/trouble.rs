@@ -1,9 +1,9 @@
 //! Poisoned records and unusable servers: set aside or reported, and everything else goes on.
 
-use super::clock::Clock;
 use super::machine::Machine;
 use super::postgres::Postgres;
-use crate::sandbox::fixture;
+use crate::harness::clock::Clock;
+use crate::harness::sandbox::fixture;
 
 #[test]
 fn a_poisoned_record_is_set_aside_and_everything_else_arrives() {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::sandbox::{Sandbox, run, tool_payload};
+use crate::harness::sandbox::{Sandbox, run, tool_payload};
 
 /// Processes started by git, such as its hooks, inherit variables that name another repository.
 #[test]

@@ -5,8 +5,8 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::sandbox::{Ran, Sandbox, run, tool_payload};
-use crate::service::Worker;
+use crate::harness::sandbox::{Ran, Sandbox, run, tool_payload};
+use crate::harness::worker::Worker;
 
 fn mem(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_claude-mem"));

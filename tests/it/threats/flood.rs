@@ -11,8 +11,8 @@ use claude_mem::paths::Home;
 use claude_mem::{spool, store};
 use serde_json::json;
 
-use crate::sandbox::Sandbox;
-use crate::service::{PATIENCE, Worker};
+use crate::harness::sandbox::Sandbox;
+use crate::harness::worker::{PATIENCE, Worker};
 
 #[test]
 fn a_flood_does_not_fill_the_disk_or_affect_other_sessions() {
@@ -57,7 +57,12 @@ fn hooks_keep_a_prefix_while_the_database_is_too_large() {
     let sandbox = Sandbox::new();
     sandbox.configure("[retention]\nmax_mb = 1\n");
     let payload = |id: &str| {
-        crate::sandbox::tool_payload("s", id, sandbox.path(), &"a line of output\n".repeat(20_000).into())
+        crate::harness::sandbox::tool_payload(
+            "s",
+            id,
+            sandbox.path(),
+            &"a line of output\n".repeat(20_000).into(),
+        )
     };
     for number in 0..5 {
         sandbox.hook("save", payload(&format!("t{number}"))).assert_unnoticed();
@@ -85,7 +90,12 @@ fn taken(directory: &Path) -> u64 {
 }
 
 fn flooding(sandbox: &Sandbox, id: &str) -> String {
-    crate::sandbox::tool_payload("flood", id, sandbox.path(), &"a line of output\n".repeat(600).into())
+    crate::harness::sandbox::tool_payload(
+        "flood",
+        id,
+        sandbox.path(),
+        &"a line of output\n".repeat(600).into(),
+    )
 }
 
 /// Does a hook's work without starting a process, which alone would take longer.
@@ -173,10 +183,10 @@ fn disk_use_stays_bounded_during_a_flood() {
 /// `CLAUDE_MEM_FLOOD_EVENTS=100000` offers 1 GB to a disk of 100 MB.
 #[test]
 fn a_flood_on_a_small_disk_with_backups_loses_nothing() {
-    let Some(disk) = crate::sandbox::Tmpfs::new("size=100m") else { return };
+    let Some(disk) = crate::harness::sandbox::Tmpfs::new("size=100m") else { return };
     let sandbox = Sandbox::with_data(disk.path().join("mem"));
     for number in 0..3 {
-        crate::damage::turn(&sandbox, &format!("before-{number}"));
+        crate::storage::damage::turn(&sandbox, &format!("before-{number}"));
     }
     let _worker = Worker::start(&sandbox);
     let home = Home::at(sandbox.data());

@@ -11,8 +11,8 @@ use claude_mem::project::Project;
 use claude_mem::repository::{Patience, Repositories};
 use serde_json::json;
 
-use crate::sandbox::{Sandbox, run};
-use crate::service::{PATIENCE, Worker, edit_payload};
+use crate::harness::sandbox::{Sandbox, run};
+use crate::harness::worker::{PATIENCE, Worker, edit_payload};
 
 const LONG: Patience = Patience { usual: PATIENCE, if_seen_lately: PATIENCE };
 

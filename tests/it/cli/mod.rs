@@ -1,0 +1,6 @@
+//! The command line: help texts, output, `doctor`, `backfill`.
+
+mod backfill;
+mod commands;
+mod doctor;
+mod help;

@@ -1,0 +1,4 @@
+//! The MCP server as a client sees it: JSON-RPC, line by line, with the real binary.
+
+mod protocol;
+mod recall;

@@ -1,5 +1,0 @@
-//! The MCP server as a client sees it: JSON-RPC, line by line, with the real binary.
-
-pub mod client;
-mod protocol;
-mod recall;

@@ -1,0 +1,9 @@
+//! Several machines and one PostgreSQL server, all of them real processes.
+
+mod access;
+mod convergence;
+mod identity;
+mod machine;
+mod postgres;
+mod service;
+mod trouble;
