@@ -119,8 +119,8 @@ pub fn drop_unused(transaction: &Connection) -> Result<(), StoreError> {
 
 /// Tables whose `project` column holds a name.
 #[cfg(feature = "service")]
-const TABLES_WITH_PROJECT: [&str; 6] =
-    ["sessions", "observations", "session_summaries", "learnings", "function_map", "sightings"];
+const TABLES_WITH_PROJECT: [&str; 7] =
+    ["sessions", "observations", "session_summaries", "learnings", "function_map", "sightings", "vetoes"];
 
 /// Renames projects to the user's aliases, and joins projects that share one.
 #[cfg(feature = "service")]
@@ -160,6 +160,13 @@ fn rename(transaction: &Connection, key: &str, old: &str, new: &str) -> Result<(
             "learnings" => {
                 "project = ?2 AND source_observation_id IN
                    (SELECT o.id FROM observations o JOIN sessions s ON s.id = o.session_id WHERE s.project_key = ?3)"
+            }
+            // Nobody knows for which of the two: it holds in both.
+            "vetoes" => {
+                let sql = "INSERT OR IGNORE INTO vetoes (project, key, statement, created_at)
+                           SELECT ?1, key, statement, created_at FROM vetoes WHERE project = ?2";
+                transaction.execute(sql, [new, old])?;
+                continue;
             }
             _ => "project = ?2 AND session_id IN (SELECT id FROM sessions WHERE project_key = ?3)",
         };

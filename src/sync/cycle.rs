@@ -63,9 +63,9 @@ impl<'a, L: Local> Cycle<'a, L> {
             self.session.sealer.prepare_to_open(&self.session.server, &records).await?;
             let opened: Vec<_> =
                 records.iter().map(|stored| self.session.sealer.open(device, stored)).collect();
-            let (shares, now, name) = (self.shares.clone(), self.now, device.to_string());
+            let (name, wishes) = (device.to_string(), self.wishes());
             let apply = move |database: &mut Connection| {
-                local::apply(database, &name, &opened, cursor, collector(&shares, now))
+                local::apply(database, &name, &opened, cursor, wishes.collector())
             };
             let outcome = self.local.run(apply).await?;
             self.report.received += outcome.applied;
@@ -78,23 +78,10 @@ impl<'a, L: Local> Cycle<'a, L> {
     /// Sends everything that changed here, batch by batch.
     pub async fn push(&mut self, state: &State) -> Result<(), SyncError> {
         let mut sent = state.acked;
-        let server_now = self.session.server.now();
         loop {
-            let (shares, now) = (self.shares.clone(), self.now);
+            let wishes = self.wishes();
             let next = move |database: &mut Connection| {
-                let mut batch = local::outbox(database, sent, BATCH, BATCH_BYTES)?;
-                while batch.is_empty() {
-                    if local::collect(database, collector(&shares, now), BATCH)? == 0 {
-                        break;
-                    }
-                    batch = local::outbox(database, sent, BATCH, BATCH_BYTES)?;
-                }
-                if let Some(server_now) = server_now
-                    && local::restamp(database, server_now)?
-                {
-                    batch = local::outbox(database, sent, BATCH, BATCH_BYTES)?;
-                }
-                Ok(batch)
+                local::next_batch(database, wishes.collector(), sent, (BATCH, BATCH_BYTES))
             };
             let mut batch = self.local.run(next).await?;
             let Some(last) = batch.last() else { return Ok(()) };
@@ -115,6 +102,10 @@ impl<'a, L: Local> Cycle<'a, L> {
             self.report.sent += sealed.len();
             (self.progress)(&self.report);
         }
+    }
+
+    fn wishes(&self) -> Wishes {
+        Wishes { shares: self.shares.clone(), now: self.now, server_now: self.session.server.now() }
     }
 
     /// Removes the bodies of forgotten memories from the server.
@@ -147,6 +138,21 @@ impl<'a, L: Local> Cycle<'a, L> {
     }
 }
 
-fn collector(shares: &Shares, now: Millis) -> Collector<'_> {
-    Collector { shares, redact: |text| Redactor::new().redact(text).into_string(), digest, now }
+/// The user's wishes and the time, for work on the database's thread.
+struct Wishes {
+    shares: Shares,
+    now: Millis,
+    server_now: Option<Millis>,
+}
+
+impl Wishes {
+    fn collector(&self) -> Collector<'_> {
+        Collector {
+            shares: &self.shares,
+            redact: |text| Redactor::new().redact(text).into_string(),
+            digest,
+            now: self.now,
+            server_now: self.server_now,
+        }
+    }
 }

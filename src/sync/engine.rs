@@ -209,9 +209,6 @@ impl<L: Local> Engine<L> {
             server.register(membership.team, device, &membership.label).await?;
         }
         let may_write = hello.role != "read";
-        if may_write && let Some(server_now) = server.now() {
-            self.local.run(move |database| local::restamp(database, server_now)).await?;
-        }
         let sealer = Sealer::new(&membership);
         self.session = Some(Session { server, sealer, membership, device, may_write });
         Ok(())

@@ -74,6 +74,14 @@ pub fn list(database: &Connection) -> Result<Vec<Veto>, StoreError> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
+/// True if a statement is vetoed in a project, or everywhere. A statement without a project holds in
+/// all of them, so that a veto in any of them counts.
+#[cfg(feature = "service")]
+pub fn is_vetoed(database: &Connection, project: Option<&str>, statement: &str) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM vetoes WHERE key = ?1 AND (?2 IS NULL OR project IN (?2, ''))";
+    Ok(database.prepare_cached(sql)?.exists(params![key(statement), project])?)
+}
+
 /// Adds a veto, and hides the notes and learnings that state it. Returns its id.
 #[cfg(feature = "service")]
 pub fn add(

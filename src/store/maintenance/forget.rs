@@ -47,6 +47,8 @@ pub struct Selection {
     pub prompts: Vec<i64>,
     /// Learning ids.
     pub learnings: Vec<i64>,
+    /// Veto ids.
+    pub vetoes: Vec<i64>,
     /// Session ids; everything made of a session goes with it.
     pub sessions: Vec<String>,
     /// Project names.
@@ -162,6 +164,7 @@ pub fn find(database: &Connection, selection: &Selection) -> Result<Doomed, Stor
         ("session_summaries", &selection.summaries),
         ("user_prompts", &selection.prompts),
         ("learnings", &selection.learnings),
+        ("vetoes", &selection.vetoes),
     ];
     for (table, ids) in numbers {
         for id in ids {
@@ -282,6 +285,7 @@ pub fn forget(
     let uids = keys.iter().filter_map(|key| key.strip_prefix("uid:")).map(str::to_owned);
     let forgetting = Forgetting {
         uids: if selection.all { learning_uids(&transaction)? } else { uids.collect() },
+        vetoes: doomed.rows.get("vetoes").into_iter().flatten().copied().collect(),
         sessions: doomed.sessions.iter().cloned().collect(),
         projects: selection.projects.clone(),
     };
@@ -337,6 +341,7 @@ fn delete_all(
     now: Millis,
 ) -> Result<(), StoreError> {
     delete(transaction, doomed)?;
+    sync::note_digests(transaction, digested.iter().map(SessionId::as_str))?;
     for session in digested {
         memory::store_digest(transaction, &session, digest)?;
     }

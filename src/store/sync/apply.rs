@@ -10,8 +10,10 @@ use super::collect::{Collector, collect_item, is_dirty};
 use super::content::{self, Content, Kind, MARKS, Shape, mark_of, row_of, shape_of, uid_of};
 use super::forgotten::{self, Tombstone};
 use super::hlc::{Hlc, MAX_AHEAD_MS};
-use super::state::{Refused, mark_cursor};
+use super::state::{Refused, mark_cursor, restamp};
+use super::veto;
 use crate::model::Millis;
+use crate::store::corrections::vetoes;
 
 /// A record of another device's log.
 #[derive(Debug, Clone)]
@@ -50,6 +52,10 @@ pub fn apply(
     collector: Collector<'_>,
 ) -> Result<Outcome, StoreError> {
     let mut transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if let Some(server_now) = collector.server_now {
+        // First: a tombstone with a wrong clock would cover digests that it does not cover elsewhere.
+        restamp(&transaction, server_now)?;
+    }
     let mut outcome = Outcome::default();
     for record in records {
         let savepoint = transaction.savepoint()?;
@@ -70,6 +76,9 @@ pub fn apply(
             }
             Err(error) => return Err(error),
         }
+    }
+    if records.iter().any(|record| record.kind == Kind::Veto as i16) {
+        vetoes::enforce(&transaction, collector.now)?;
     }
     mark_cursor(&transaction, device, cursor)?;
     transaction.commit()?;
@@ -113,7 +122,7 @@ fn apply_record(
         return Ok(Some("its body does not describe a memory of its kind".into()));
     };
     if forgotten::is_forgotten(transaction, &part, Hlc(record.hlc))? {
-        let limit = if kind == Kind::Session { record.hlc } else { i64::MAX };
+        let limit = if kind.may_return() { record.hlc } else { i64::MAX };
         forgotten::purge_record(transaction, &record.refers, Hlc(limit))?;
         return Ok(None);
     }
@@ -125,7 +134,7 @@ fn apply_record(
         return Ok(None);
     }
     match shape_of(&part.item).filter(|shape| shape.kind == kind) {
-        Some(shape) => apply_row(transaction, shape, &part, (record, device)),
+        Some(shape) => apply_row(transaction, shape, &part, (record, device), collector.now),
         None => apply_mark(transaction, &part, (record, device)),
     }
 }
@@ -135,6 +144,7 @@ fn parse(kind: Kind, body: &Value) -> Option<Content> {
     let item = text("item").filter(|item| item.len() > 2 && item.as_bytes()[1] == b':')?;
     let is_its = match kind {
         Kind::Mark => mark_of(&item).is_some(),
+        Kind::Veto => veto::is_valid(&item, body["project"].as_str()?),
         _ => shape_of(&item).is_some_and(|shape| shape.kind == kind),
     };
     if !is_its {
@@ -166,15 +176,18 @@ fn apply_row(
     shape: &'static Shape,
     part: &Content,
     (record, device): (&Incoming, &str),
+    now: Millis,
 ) -> Result<Option<String>, StoreError> {
     let project = content::local_name(transaction, &part.project, &part.name)?;
     let uid = uid_of(&part.item);
     match shape.kind {
+        Kind::Veto => veto::store(transaction, part, project.as_deref().unwrap_or_default())?,
         Kind::Session => upsert_session(transaction, part, project.as_deref().unwrap_or_default())?,
-        Kind::Learning => upsert(transaction, shape, part, project.map_or(Sql::Null, Sql::Text))?,
+        Kind::Learning => upsert(transaction, shape, part, project.clone().map_or(Sql::Null, Sql::Text))?,
         _ => {
-            ensure_session(transaction, part, project.as_deref().unwrap_or_default())?;
-            upsert(transaction, shape, part, Sql::Text(project.unwrap_or_default()))?;
+            let project = project.clone().unwrap_or_default();
+            ensure_session(transaction, part, &project)?;
+            upsert(transaction, shape, part, Sql::Text(project))?;
         }
     }
     note_version(transaction, part, record, device)?;
@@ -186,6 +199,7 @@ fn apply_row(
         let sql = "UPDATE sync_items SET hash = ?2 WHERE item = ?1";
         transaction.prepare_cached(sql)?.execute(params![part.item, read.hash()])?;
     }
+    veto::enforce(transaction, part, project.as_deref(), now)?;
     Ok(None)
 }
 
@@ -230,7 +244,8 @@ fn upsert_session(transaction: &Connection, part: &Content, project: &str) -> Re
                  last_activity_at = iif(origin = 'sync', ?10, last_activity_at),
                  ended_at = iif(origin = 'sync', ?10, ended_at)
                WHERE id = ?1 AND ?2 = ?2 AND ?3 = ?3";
-    if transaction.prepare_cached(sql)?.execute(params_from_iter(&values))? == 0 {
+    let is_untitled = part.is_untitled();
+    if transaction.prepare_cached(sql)?.execute(params_from_iter(&values))? == 0 && !is_untitled {
         let sql = "INSERT INTO sessions (id, project_key, project, agent, branch, title, outcome, open_items, started_at,
                      last_activity_at, ended_at, origin, status)
                    VALUES (?1, ?2, ?3, coalesce(?4, 'claude-code'), ?5, ?6, ?7, ?8, ?9, ?10, ?10, 'sync', 'completed')";
@@ -254,11 +269,11 @@ fn note_version(
     record: &Incoming,
     device: &str,
 ) -> Result<(), StoreError> {
-    let value = (part.kind == Kind::Mark).then(|| serde_json::to_string(&part.row).unwrap_or_default());
     let sql = "INSERT INTO sync_items (item, hlc, device, hash, shared, value, refers) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
                ON CONFLICT (item) DO UPDATE SET hlc = excluded.hlc, device = excluded.device, hash = excluded.hash,
                  shared = excluded.shared, value = excluded.value, refers = excluded.refers";
-    let row = params![part.item, record.hlc, device, part.hash(), record.is_shared, value, part.refers];
+    let row =
+        params![part.item, record.hlc, device, part.hash(), record.is_shared, part.kept_value(), part.refers];
     transaction.prepare_cached(sql)?.execute(row)?;
     Ok(())
 }

@@ -7,6 +7,8 @@ use super::super::memory::new_uid;
 use super::content::{self, Content, Kind, SHAPES, Shares};
 use super::forgotten;
 use super::hlc::Hlc;
+use super::state::restamp;
+use super::veto;
 use crate::config::Share;
 use crate::model::{Digest, Millis, TurnLine};
 
@@ -42,20 +44,43 @@ pub struct Collector<'a> {
     pub digest: fn(&[TurnLine]) -> Digest,
     /// The current time.
     pub now: Millis,
+    /// The server's time, if it is known.
+    pub server_now: Option<Millis>,
+}
+
+/// Returns the records after `sent` to send next, up to so many records and bytes. Turns changed items
+/// into records if there are none.
+pub fn next_batch(
+    database: &mut Connection,
+    collector: Collector<'_>,
+    sent: i64,
+    (max_records, max_bytes): (u32, usize),
+) -> Result<Vec<Outgoing>, StoreError> {
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut batch = Vec::new();
+    while batch.is_empty() {
+        if let Some(server_now) = collector.server_now {
+            restamp(&transaction, server_now)?;
+        }
+        batch = outbox(&transaction, sent, max_records, max_bytes)?;
+        if batch.is_empty() && collect(&transaction, collector, max_records)? == 0 {
+            break;
+        }
+    }
+    transaction.commit()?;
+    Ok(batch)
 }
 
 /// Turns up to `limit` changed items into records. Returns the number of items, 0 if none is left.
-pub fn collect(database: &mut Connection, collector: Collector<'_>, limit: u32) -> Result<usize, StoreError> {
-    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+fn collect(transaction: &Connection, collector: Collector<'_>, limit: u32) -> Result<usize, StoreError> {
     let items: Vec<String> = {
         let mut statement = transaction.prepare_cached("SELECT item FROM sync_dirty LIMIT ?1")?;
         let rows = statement.query_map([limit], |row| row.get(0))?;
         rows.collect::<Result<_, _>>()?
     };
     for item in &items {
-        collect_item(&transaction, collector, item)?;
+        collect_item(transaction, collector, item)?;
     }
-    transaction.commit()?;
     Ok(items.len())
 }
 
@@ -65,7 +90,10 @@ pub(super) fn collect_item(
     collector: Collector<'_>,
     item: &str,
 ) -> Result<(), StoreError> {
-    let parts = content::read(transaction, item)?;
+    let mut parts = content::read(transaction, item)?;
+    if parts.is_empty() {
+        parts.extend(veto::lifted(transaction, item)?);
+    }
     if let Some(part) = parts.first()
         && forgotten::is_forgotten(transaction, part, version(transaction, collector, part)?)?
     {
@@ -91,8 +119,7 @@ fn send(transaction: &Connection, collector: Collector<'_>, part: &Content) -> R
     let known = transaction.prepare_cached(sql)?.query_row([&part.item], read).optional()?;
     let hash = part.hash();
     let is_known = known.is_some_and(|(known, was_shared)| known == hash && was_shared >= is_shared);
-    let is_untitled = part.kind == Kind::Session && !part.row.contains_key("title");
-    if is_known || (known.is_none() && part.is_default) || is_untitled {
+    if is_known || (known.is_none() && part.is_default) {
         return Ok(());
     }
     let hlc = version(transaction, collector, part)?;
@@ -111,8 +138,7 @@ fn send(transaction: &Connection, collector: Collector<'_>, part: &Content) -> R
                SELECT ?1, ?2, device, ?3, ?4, ?5, ?6 FROM sync_state WHERE true
                ON CONFLICT (item) DO UPDATE SET hlc = excluded.hlc, device = excluded.device, hash = excluded.hash,
                  shared = excluded.shared, value = excluded.value, refers = excluded.refers";
-    let value = (part.kind == Kind::Mark).then(|| serde_json::to_string(&part.row).unwrap_or_default());
-    let row = params![part.item, hlc.0, hash, is_shared, value, part.refers];
+    let row = params![part.item, hlc.0, hash, is_shared, part.kept_value(), part.refers];
     transaction.prepare_cached(sql)?.execute(row)?;
     Ok(())
 }

@@ -25,13 +25,21 @@ pub enum Kind {
     Session = 4,
     Mark = 5,
     Forget = 6,
+    Veto = 7,
 }
 
 impl Kind {
     /// Returns the kind with this number.
     pub fn from_code(code: i16) -> Option<Self> {
-        let all = [Self::Observation, Self::Summary, Self::Learning, Self::Session, Self::Mark, Self::Forget];
+        use Kind::{Forget, Learning, Mark, Observation, Session, Summary, Veto};
+        let all = [Observation, Summary, Learning, Session, Mark, Forget, Veto];
         all.into_iter().find(|kind| *kind as i16 == code)
+    }
+
+    /// True if a later version may follow one that was forgotten: a session goes on, and a statement
+    /// may be vetoed again.
+    pub(super) fn may_return(self) -> bool {
+        matches!(self, Self::Session | Self::Veto)
     }
 }
 
@@ -65,7 +73,7 @@ pub(super) struct Shape {
     pub at: &'static str,
 }
 
-pub(super) const SHAPES: [Shape; 4] = [
+pub(super) const SHAPES: [Shape; 5] = [
     Shape {
         kind: Kind::Observation,
         letter: 'o',
@@ -135,6 +143,14 @@ pub(super) const SHAPES: [Shape; 4] = [
         columns: &["agent", "branch", "title", "outcome", "open_items", "started_at", "last_activity_at"],
         at: "last_activity_at",
     },
+    Shape {
+        kind: Kind::Veto,
+        letter: 'v',
+        table: "sync_vetoes",
+        key: "uid",
+        columns: &["statement", "created_at"],
+        at: "created_at",
+    },
 ];
 
 /// Returns the shape of an item.
@@ -160,17 +176,37 @@ pub(super) struct Content {
     pub at: Millis,
     pub row: Map<String, Value>,
     pub refers: Option<String>,
-    /// True for a mark in the state that every memory begins with.
+    /// True for a mark in the state that every memory begins with, and a session without a digest.
     pub is_default: bool,
 }
 
+/// The hash of every session without a digest.
+pub(super) const UNTITLED: i64 = 1;
+
 impl Content {
+    /// True for a session without a digest.
+    pub fn is_untitled(&self) -> bool {
+        self.kind == Kind::Session && !self.row.contains_key("title")
+    }
+
     /// Returns a hash of the parts that a change of the memory changes.
     pub fn hash(&self) -> i64 {
+        if self.is_untitled() {
+            return UNTITLED;
+        }
         let row = serde_json::to_string(&self.row).unwrap_or_default();
         // The evidence of a learning may be missing here; its other columns change with it.
         let refers = self.refers.as_deref().filter(|_| self.kind == Kind::Mark).unwrap_or_default();
         xxh3_64(format!("{refers}\n{row}").as_bytes()).cast_signed()
+    }
+
+    /// Returns the part of it that `sync_items` keeps.
+    pub fn kept_value(&self) -> Option<String> {
+        match self.kind {
+            Kind::Mark => serde_json::to_string(&self.row).ok(),
+            Kind::Veto => Some(self.at.to_string()),
+            _ => None,
+        }
     }
 
     /// Renders the body of its record.
@@ -198,7 +234,7 @@ pub(super) fn read(database: &Connection, item: &str) -> Result<Vec<Content>, St
     let columns: Vec<String> = shape.columns.iter().map(|column| format!("t.{column}")).collect();
     let (session, join) = match shape.kind {
         Kind::Session => ("t.id, t.project_key", ""),
-        Kind::Learning => ("NULL, ''", ""),
+        Kind::Learning | Kind::Veto => ("NULL, ''", ""),
         _ => ("t.session_id, s.project_key", "JOIN sessions s ON s.id = t.session_id"),
     };
     let sql = format!(
@@ -228,7 +264,7 @@ pub(super) fn read(database: &Connection, item: &str) -> Result<Vec<Content>, St
         Some(name) => project_key(database, session_key, name)?,
         None => String::new(),
     };
-    let content = Content {
+    let mut content = Content {
         kind: shape.kind,
         item: item.to_owned(),
         project: key,
@@ -239,6 +275,7 @@ pub(super) fn read(database: &Connection, item: &str) -> Result<Vec<Content>, St
         refers: evidence(database, shape, item)?,
         is_default: false,
     };
+    content.is_default = content.is_untitled();
     let mut parts = marks(database, shape, &content)?;
     parts.insert(0, content);
     Ok(parts)

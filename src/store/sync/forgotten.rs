@@ -14,7 +14,7 @@ use super::super::maintenance::forget::{self, LogData, Selection};
 use super::super::memory::new_uid;
 use super::super::projects;
 use super::collect::{Collector, Outgoing, enqueue};
-use super::content::{self, Content, Kind, SHAPES, uid_of};
+use super::content::{self, Content, Kind, SHAPES, UNTITLED, uid_of};
 use super::hlc::Hlc;
 use super::state::is_set_up;
 use crate::model::{Digest, Millis, TurnLine};
@@ -27,6 +27,8 @@ const MAX_KEYS: usize = 400;
 pub struct Forgetting {
     /// Uids of observations, summaries and learnings.
     pub uids: Vec<String>,
+    /// Ids of vetoes.
+    pub vetoes: Vec<i64>,
     /// Session ids.
     pub sessions: Vec<String>,
     /// Project names.
@@ -49,6 +51,14 @@ pub fn note(transaction: &Connection, forgetting: &Forgetting, now: Millis) -> R
             by_scope.entry(is_shared).or_default().push((format!("uid:{uid}"), Millis::MAX));
         }
     }
+    for id in &forgetting.vetoes {
+        let sql = "SELECT uid, created_at FROM sync_vetoes WHERE id = ?1";
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, Millis>(1)?));
+        let (uid, at) = transaction.prepare_cached(sql)?.query_row([id], read)?;
+        if let Some(is_shared) = queue_purges(transaction, &[format!("v:{uid}")])? {
+            by_scope.entry(is_shared).or_default().push((format!("veto:{uid}"), at.max(now)));
+        }
+    }
     for session in &forgetting.sessions {
         let mut items = items_of(transaction, "session_id = ?1", session)?;
         items.push(format!("d:{session}"));
@@ -68,6 +78,25 @@ pub fn note(transaction: &Connection, forgetting: &Forgetting, now: Millis) -> R
     }
     for (is_shared, tombstones) in by_scope {
         publish(transaction, &tombstones, is_shared, now)?;
+    }
+    Ok(())
+}
+
+/// Replaces digests that may quote a forgotten memory: the server drops the versions that it has, and
+/// gets what is left.
+pub fn note_digests<'a>(
+    transaction: &Connection,
+    sessions: impl IntoIterator<Item = &'a str>,
+) -> Result<(), StoreError> {
+    if !is_set_up(transaction)? {
+        return Ok(());
+    }
+    for session in sessions {
+        let item = format!("d:{session}");
+        if queue_purges(transaction, std::slice::from_ref(&item))?.is_some() {
+            transaction.prepare_cached("UPDATE sync_items SET hash = 0 WHERE item = ?1")?.execute([&item])?;
+            transaction.prepare_cached("INSERT OR IGNORE INTO sync_dirty VALUES (?1)")?.execute([&item])?;
+        }
     }
     Ok(())
 }
@@ -159,8 +188,9 @@ fn queue_purges(transaction: &Connection, items: &[String]) -> Result<Option<boo
         let known = transaction.prepare_cached(sql)?.query_row([item], read);
         if let Some((shared, hlc)) = known.optional()? {
             is_shared = Some(is_shared.unwrap_or_default() || shared);
-            // A session that goes on gets later digests: this one goes up to its own version.
-            let limit = if item.starts_with("d:") { hlc } else { i64::MAX };
+            // Later versions, as of the digest of a session that goes on, stay.
+            let may_return = content::shape_of(item).is_some_and(|shape| shape.kind.may_return());
+            let limit = if may_return { hlc } else { i64::MAX };
             queue_purge(transaction, item, Hlc(limit))?;
             let sql = "UPDATE sync_outbox SET body = '' WHERE item = ?1";
             transaction.prepare_cached(sql)?.execute([item])?;
@@ -217,7 +247,8 @@ fn keys_of(database: &Connection, name: &str) -> Result<Vec<String>, StoreError>
 
 /// True if a tombstone covers this version of a memory.
 pub(super) fn is_forgotten(database: &Connection, part: &Content, hlc: Hlc) -> Result<bool, StoreError> {
-    let uid = format!("uid:{}", uid_of(&part.item));
+    let uid = if part.kind == Kind::Veto { "veto" } else { "uid" };
+    let uid = format!("{uid}:{}", uid_of(&part.item));
     let session = format!("session:{}", part.session.as_deref().unwrap_or_default());
     let project = format!("project:{}", part.project);
     let (limit, value) = if part.kind == Kind::Session { ("hlc", hlc.0) } else { ("until", part.at) };
@@ -254,6 +285,7 @@ fn select_item(database: &Connection, item: &str, selection: &mut Selection) -> 
     let ids = match shape.kind {
         Kind::Observation => &mut selection.observations,
         Kind::Summary => &mut selection.summaries,
+        Kind::Veto => &mut selection.vetoes,
         _ => &mut selection.learnings,
     };
     ids.extend(id);
@@ -272,6 +304,13 @@ pub(super) fn apply(
     for (key, until) in tombstones {
         match key.split_once(':') {
             Some(("uid", uid)) => items.extend(["o", "s", "l"].map(|letter| format!("{letter}:{uid}"))),
+            Some(("veto", uid)) => {
+                let condition = format!("uid = ?1 AND created_at <= {until}");
+                let sql = format!("SELECT 1 FROM sync_vetoes WHERE {condition}");
+                if transaction.prepare_cached(&sql)?.exists([uid])? {
+                    items.push(format!("v:{uid}"));
+                }
+            }
             Some(("session", session)) => {
                 let condition = format!("session_id = ?1 AND created_at <= {until}");
                 items.extend(items_of(transaction, &condition, session)?);
@@ -305,13 +344,14 @@ fn select_session(
                AND NOT EXISTS (SELECT 1 FROM sync_items WHERE item = 'd:' || ?1 AND hlc > ?2)";
     if database.prepare_cached(sql)?.execute(params![session, hlc.0])? > 0 {
         // A later digest of this device comes after the tombstone.
-        let sql = "INSERT OR REPLACE INTO sync_items (item, hlc, device, hash, shared) VALUES ('d:' || ?1, ?2, '', 0, 0)";
-        database.prepare_cached(sql)?.execute(params![session, hlc.0])?;
+        let sql = "INSERT OR REPLACE INTO sync_items (item, hlc, device, hash, shared) VALUES ('d:' || ?1, ?2, '', ?3, 0)";
+        database.prepare_cached(sql)?.execute(params![session, hlc.0, UNTITLED])?;
     }
     let sql = "SELECT 1 FROM sessions WHERE id = ?1 AND last_activity_at <= ?2
                AND NOT EXISTS (SELECT 1 FROM observations WHERE session_id = ?1 AND created_at > ?2)
-               AND NOT EXISTS (SELECT 1 FROM session_summaries WHERE session_id = ?1 AND created_at > ?2)";
-    if database.prepare_cached(sql)?.exists(params![session, until])? {
+               AND NOT EXISTS (SELECT 1 FROM session_summaries WHERE session_id = ?1 AND created_at > ?2)
+               AND NOT EXISTS (SELECT 1 FROM sync_items WHERE item = 'd:' || ?1 AND hlc > ?3)";
+    if database.prepare_cached(sql)?.exists(params![session, until, hlc.0])? {
         selection.sessions.push(session.to_owned());
     }
     let sql = "SELECT id FROM user_prompts WHERE session_id = ?1 AND created_at <= ?2";

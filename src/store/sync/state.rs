@@ -97,7 +97,7 @@ pub fn tear_down(database: &mut Connection) -> Result<(), StoreError> {
 
 fn drop_tables(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     let sql = "SELECT 'DROP ' || type || ' ' || name FROM sqlite_schema
-               WHERE name LIKE 'sync\\_%' ESCAPE '\\' AND type IN ('table', 'trigger') ORDER BY type DESC";
+               WHERE name LIKE 'sync\\_%' ESCAPE '\\' AND type IN ('table', 'trigger', 'view') ORDER BY type DESC";
     let drops: Vec<String> = {
         let mut statement = transaction.prepare(sql)?;
         let rows = statement.query_map([], |row| row.get(0))?;
@@ -199,14 +199,12 @@ const TOLERATED_AHEAD_MS: Millis = 10 * 60_000;
 
 /// Gives unsent records that are ahead of the server's clock a time that other devices accept, in
 /// the same order: this machine's clock was wrong when they were made.
-/// True if there were such records.
-pub fn restamp(database: &mut Connection, server_now: Millis) -> Result<bool, StoreError> {
+pub(super) fn restamp(transaction: &Connection, server_now: Millis) -> Result<(), StoreError> {
     let limit = Hlc::at(server_now + TOLERATED_AHEAD_MS).0;
     let sql = "SELECT clock > ?1 OR EXISTS (SELECT 1 FROM sync_outbox WHERE hlc > ?1) FROM sync_state";
-    if !database.prepare_cached(sql)?.query_row([limit], |row| row.get::<_, bool>(0))? {
-        return Ok(false);
+    if !transaction.prepare_cached(sql)?.query_row([limit], |row| row.get::<_, bool>(0))? {
+        return Ok(());
     }
-    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let seen: i64 = transaction.query_row("SELECT seen FROM sync_state", [], |row| row.get(0))?;
     let mut clock = Hlc::at(server_now).max(Hlc(seen));
     let ahead: Vec<(i64, String, i64)> = {
@@ -230,6 +228,5 @@ pub fn restamp(database: &mut Connection, server_now: Millis) -> Result<bool, St
         }
     }
     transaction.execute("UPDATE sync_state SET clock = ?1", [clock.0])?;
-    transaction.commit()?;
-    Ok(true)
+    Ok(())
 }

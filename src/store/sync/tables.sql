@@ -19,8 +19,7 @@ CREATE TABLE sync_state (
 ) STRICT;
 
 -- The version of every memory that was sent or received. An item is a letter and a uid: o observation, s summary, l learning,
--- d digest of a session; or a mark: h hidden and p pinned of an observation,
--- a active and q pinned of a learning.
+-- d digest of a session, v veto; or a mark: h hidden and p pinned of an observation, a active and q pinned of a learning.
 CREATE TABLE sync_items (
   item   TEXT PRIMARY KEY,
   hlc    INTEGER NOT NULL,
@@ -28,7 +27,7 @@ CREATE TABLE sync_items (
   -- Of the row's content here: a row that did not change is not sent.
   hash   INTEGER NOT NULL,
   shared INTEGER NOT NULL,
-  -- The value of a mark, which may arrive before their memory.
+  -- The value of a mark, which may arrive before its memory; the time of a veto, which may be lifted.
   value  TEXT,
   -- The item that this one refers to, which may arrive later.
   refers TEXT
@@ -62,7 +61,7 @@ CREATE TABLE sync_refused (
   at     INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Keys of forgotten memories: uid:…, session:… or project:…, the latter two with the time up to which they hold.
+-- Keys of forgotten memories: uid:…; veto:…, session:… and project:… with the time up to which they hold.
 CREATE TABLE sync_forgotten (
   key    TEXT PRIMARY KEY,
   until  INTEGER NOT NULL,
@@ -73,6 +72,13 @@ CREATE TABLE sync_forgotten (
 
 -- Forgotten memories whose bodies the server may still have: an item, ref:…, or project:…, and the clock up to which they go.
 CREATE TABLE sync_purges (what TEXT PRIMARY KEY, hlc INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+
+-- A veto is the same on every device if it blocks the same statement in the same project.
+CREATE VIEW sync_vetoes AS
+  SELECT id, key || ':' || CASE project WHEN '' THEN '' ELSE coalesce(
+           (SELECT p.key FROM projects p WHERE p.name = v.project ORDER BY p.key NOT LIKE 'git:%', p.key LIMIT 1), 'name:' || v.project) END AS uid,
+         nullif(project, '') AS project, statement, created_at
+  FROM vetoes v;
 
 -- Without OR IGNORE: a foreign key's action, as deleting an observation has on its learnings, would turn it into an error.
 CREATE TRIGGER sync_observation_came AFTER INSERT ON observations BEGIN
@@ -101,4 +107,14 @@ BEGIN
 END;
 CREATE TRIGGER sync_session_came AFTER INSERT ON sessions WHEN new.title IS NOT NULL BEGIN
   INSERT INTO sync_dirty SELECT 'd:' || new.id WHERE NOT EXISTS (SELECT 1 FROM sync_dirty WHERE item = 'd:' || new.id);
+END;
+CREATE TRIGGER sync_veto_came AFTER INSERT ON vetoes BEGIN
+  INSERT INTO sync_dirty SELECT 'v:' || uid FROM sync_vetoes WHERE id = new.id AND 'v:' || uid NOT IN (SELECT item FROM sync_dirty);
+END;
+CREATE TRIGGER sync_veto_changed AFTER UPDATE ON vetoes BEGIN
+  INSERT INTO sync_dirty SELECT 'v:' || uid FROM sync_vetoes WHERE id = new.id AND 'v:' || uid NOT IN (SELECT item FROM sync_dirty);
+END;
+-- Lifting a veto is a version of it.
+CREATE TRIGGER sync_veto_lifted BEFORE DELETE ON vetoes BEGIN
+  INSERT INTO sync_dirty SELECT 'v:' || uid FROM sync_vetoes WHERE id = old.id AND 'v:' || uid NOT IN (SELECT item FROM sync_dirty);
 END;

@@ -70,8 +70,9 @@ impl Scene {
                 30..45 => self.change(at),
                 45..52 => self.summarize(at),
                 52..60 => self.learn(at),
-                60..68 => self.forget(at),
-                68..71 => self.import(at),
+                60..66 => self.forget(at),
+                66..69 => self.veto(at),
+                69..71 => self.import(at),
                 71..76 => {
                     let days = self.dice.below(9) as i64 - 4;
                     self.machines[at].clock.jump(days * 86_400 + 17);
@@ -84,7 +85,8 @@ impl Scene {
                     self.machines[at % 2].kill_worker();
                     self.machines[at % 2].start_worker();
                 }
-                83..90 => {
+                83..85 => self.deliver_again(at),
+                85..90 => {
                     let time = Duration::from_millis(self.dice.below(150));
                     self.machines[at].sync_killed_after(time);
                 }
@@ -232,6 +234,29 @@ impl Scene {
         self.forgotten.extend(before.difference(&after).cloned());
     }
 
+    /// Vetoes a statement, or lifts a veto.
+    fn veto(&mut self, at: usize) {
+        let machine = &self.machines[at];
+        let database = machine.database();
+        if self.dice.once_in(3) {
+            let sql = "DELETE FROM vetoes WHERE id IN (SELECT id FROM vetoes ORDER BY key LIMIT 1)";
+            database.execute(sql, []).unwrap();
+            return;
+        }
+        let Some(id) = self.any(&database, "observations") else { return };
+        let sql = "SELECT project, title FROM observations WHERE id = ?1";
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
+        let (project, title) = database.query_row(sql, [id], read).unwrap();
+        self.machines[at].veto(&project, &title);
+    }
+
+    /// Makes the machine receive earlier records a second time, after later ones of other machines.
+    fn deliver_again(&mut self, at: usize) {
+        let part = self.dice.below(4) as i64;
+        let sql = "UPDATE sync_cursors SET seq = seq * ?1 / 4 WHERE seq % 2 = 0";
+        self.machines[at].database().execute(sql, [part]).unwrap();
+    }
+
     /// Imports an export of another machine, which may hold what was forgotten here.
     fn import(&mut self, at: usize) {
         let from = &self.machines[(at + 1) % 5];
@@ -262,6 +287,7 @@ fn tables(database: &Connection) -> BTreeSet<String> {
             "SELECT json_array('digest', id, {key}, title, outcome, open_items) FROM sessions t
              WHERE EXISTS (SELECT 1 FROM observations WHERE session_id = t.id) OR EXISTS (SELECT 1 FROM session_summaries WHERE session_id = t.id)"
         ),
+        format!("SELECT json_array('veto', {key}, t.key, statement, created_at) FROM vetoes t"),
     ];
     queries.iter().flat_map(|sql| lines(database, sql)).collect()
 }

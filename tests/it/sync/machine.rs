@@ -4,6 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use claude_mem::paths::Home;
+use claude_mem::store::corrections::vetoes;
 use rusqlite::{Connection, params};
 use serde_json::Value;
 
@@ -90,6 +91,11 @@ impl Machine {
                    VALUES (?1, ?2, ?3, ?4, 'because it was so', '[\"a fact\"]', ?5)";
         database.execute(sql, params![uid, session, project, title, self.now()]).unwrap();
         uid
+    }
+
+    /// Blocks a statement, as the viewer does. Returns the veto's id.
+    pub fn veto(&self, project: &str, statement: &str) -> i64 {
+        vetoes::add(&mut self.database(), project, statement, None, self.now()).unwrap()
     }
 
     /// The uids of all memories.

@@ -7,3 +7,4 @@ mod machine;
 mod postgres;
 mod service;
 mod trouble;
+mod vetoes;
