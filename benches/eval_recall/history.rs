@@ -1,9 +1,10 @@
-//! The sessions of a project: their prompts, answers, files and failures.
+//! The sessions of a project: their prompts, answers, files, commands and failures.
 
 use std::collections::{HashMap, HashSet};
 
 use claude_mem::model::{Event, EventBody, ToolUse};
 use claude_mem::project::without_worktree;
+use claude_mem::store::context::Memory;
 use serde_json::Value;
 
 use crate::project::Project;
@@ -12,6 +13,8 @@ use crate::project::Project;
 pub struct History {
     pub project: String,
     pub sessions: Vec<Session>,
+    /// The notes that the memory had in the end.
+    pub memories: Vec<Memory>,
 }
 
 /// One session.
@@ -22,12 +25,20 @@ pub struct Session {
     pub read: Vec<String>,
     /// Files that were known before it began.
     pub known: HashSet<String>,
-    /// Prompts, closing messages and failing commands, in order.
-    pub story: Vec<String>,
+    /// Prompts, closing messages, first edits and failing commands, in order.
+    pub story: Vec<Step>,
+    /// Commands that it ran, each once.
+    pub commands: Vec<String>,
     /// The words of its prompts and closing messages.
     pub words: HashSet<String>,
     /// The words of its closing messages.
     pub answers: HashSet<String>,
+}
+
+/// One step of a session.
+pub struct Step {
+    pub at: i64,
+    pub text: String,
 }
 
 impl History {
@@ -49,7 +60,7 @@ impl History {
             session.known.clone_from(&known);
             known.extend(session.edited.iter().chain(&session.read).cloned());
         }
-        Self { project: project.name.clone(), sessions }
+        Self { project: project.name.clone(), sessions, memories: Vec::new() }
     }
 
     pub fn session(&self, id: &str) -> Option<&Session> {
@@ -59,41 +70,53 @@ impl History {
 
 impl Session {
     fn take(&mut self, event: &Event, root: &str) {
+        let at = event.at;
         match &event.body {
             EventBody::Prompt { text } => {
                 self.words.extend(words(text));
-                self.story.push(format!("USER: {}", short(text, 700)));
+                self.tell(at, format!("USER: {}", short(text, 1200)));
             }
             EventBody::Summarize(payload) => {
                 let payload: Value = serde_json::from_str(&payload.json).unwrap_or_default();
                 let closing = payload["last_assistant_message"].as_str().unwrap_or_default();
                 self.words.extend(words(closing));
                 self.answers.extend(words(closing));
-                self.story.push(format!("ANSWER: {}", short(closing, 600)));
+                self.tell(at, format!("ANSWER: {}", short(closing, 900)));
             }
-            EventBody::Tool(tool) => self.tool(tool, root),
+            EventBody::Tool(tool) => self.tool(at, tool, root),
             _ => {}
         }
     }
 
-    fn tool(&mut self, tool: &ToolUse, root: &str) {
+    fn tell(&mut self, at: i64, text: String) {
+        self.story.push(Step { at, text });
+    }
+
+    fn tool(&mut self, at: i64, tool: &ToolUse, root: &str) {
         let name = tool.tool_name.as_deref().unwrap_or_default();
         let payload: Value = serde_json::from_str(&tool.payload.json).unwrap_or_default();
-        let path = payload["tool_input"]["file_path"].as_str().and_then(|path| within(path, root));
-        let list = match name {
-            "Edit" | "Write" | "MultiEdit" if !tool.failed => &mut self.edited,
-            "Read" => &mut self.read,
-            _ => {
-                if tool.failed && name == "Bash" {
-                    let command = payload["tool_input"]["command"].as_str().unwrap_or_default();
-                    let error = payload["error"].as_str().unwrap_or_default();
-                    self.story.push(format!("FAILED: {} => {}", short(command, 160), short(error, 200)));
+        let input = &payload["tool_input"];
+        let path = input["file_path"].as_str().and_then(|path| within(path, root));
+        match name {
+            "Edit" | "Write" | "MultiEdit" if !tool.failed => {
+                if let Some(path) = path.filter(|path| !self.edited.contains(path)) {
+                    self.tell(at, format!("EDITS {path}"));
+                    self.edited.push(path);
                 }
-                return;
             }
-        };
-        if let Some(path) = path.filter(|path| !list.contains(path)) {
-            list.push(path);
+            "Read" => self.read.extend(path.filter(|path| !self.read.contains(path))),
+            "Bash" => {
+                let command = input["command"].as_str().unwrap_or_default();
+                if tool.failed {
+                    let error = payload["error"].as_str().unwrap_or_default();
+                    self.tell(at, format!("FAILED: {} => {}", short(command, 160), short(error, 200)));
+                }
+                let command = short(command, 120);
+                if !self.commands.contains(&command) {
+                    self.commands.push(command);
+                }
+            }
+            _ => {}
         }
     }
 }

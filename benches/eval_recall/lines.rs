@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
 
-use claude_mem::context::in_session::FLOOR;
+use claude_mem::context::in_session::{FIRST_FLOOR, FLOOR};
 
 use crate::history::{History, Session, words};
 use crate::report::{first_of, is_named, names, percent};
@@ -32,8 +32,10 @@ pub fn print(cases: &[Case], histories: &[History]) {
             let mut position: HashMap<&str, usize> = HashMap::new();
             for (layer, line) in start.lines.iter().map(|(layer, line)| (*layer, line)).chain(first) {
                 let at = position.entry(layer).or_default();
-                let counts =
-                    usize::from(fits(line, session, &history.sessions, &rarity, |it| it.words.clone()));
+                let counts = usize::from(
+                    names_command(line, session)
+                        || fits(line, session, &history.sessions, &rarity, |it| &it.words, &HashSet::new()),
+                );
                 let cell = counted.entry((layer, (*at).min(POSITIONS))).or_default();
                 *cell = (cell.0 + 1, cell.1 + counts);
                 all = (all.0 + 1, all.1 + counts);
@@ -53,8 +55,20 @@ const FLOORS: RangeInclusive<u32> = 50..=75;
 /// The share of memories that must count on the projects that a floor is chosen on.
 const WANTED: f64 = 0.6;
 
-/// Prints, for each project, the floor that the other projects would choose, and the share of memories that count with it.
+/// Prints, for first and for later prompts of each project, the floor that the other projects would choose, and the share of
+/// memories that count with it.
 pub fn floors(cases: &[Case], histories: &[History]) {
+    let firsts = first_of(cases, Kind::Prompt);
+    let is_first = |case: &Case| firsts.get(case.session.as_str()).is_some_and(|it| it.number == case.number);
+    let (first, later): (Vec<&Case>, Vec<&Case>) =
+        cases.iter().filter(|case| case.kind == Kind::Prompt).partition(|case| is_first(case));
+    for (name, cases, floor) in [("First", first, FIRST_FLOOR), ("Later", later, FLOOR)] {
+        println!("\n{name} prompts");
+        chosen(&cases, histories, floor);
+    }
+}
+
+fn chosen(cases: &[&Case], histories: &[History], present: f64) {
     let projects: Vec<Vec<(f64, bool)>> = histories.iter().map(|history| judged(cases, history)).collect();
     println!(
         "\n| held out | floor chosen on the others | memories there | count | memories here | count |\n|---|---|---|---|---|---|"
@@ -83,8 +97,8 @@ pub fn floors(cases: &[Case], histories: &[History]) {
         );
     }
     let all: Vec<(f64, bool)> = projects.concat();
-    let (shown, count) = above(&all, FLOOR);
-    println!("\nThe floor is {FLOOR}: {shown} memories, {} count", percent(count, shown));
+    let (shown, count) = above(&all, present);
+    println!("\nThe floor is {present}: {shown} memories, {} count", percent(count, shown));
 }
 
 fn above(judged: &[(f64, bool)], floor: f64) -> (usize, usize) {
@@ -94,15 +108,15 @@ fn above(judged: &[(f64, bool)], floor: f64) -> (usize, usize) {
 
 /// The fit of each candidate for a prompt, and whether it counts by what the session then answered and edited. The words of
 /// the prompt itself, by which the candidate was found, are left out.
-fn judged(cases: &[Case], history: &History) -> Vec<(f64, bool)> {
+fn judged(cases: &[&Case], history: &History) -> Vec<(f64, bool)> {
     let rarity = rarity(&history.sessions, |session| &session.answers);
     let mut judged = Vec::new();
-    for case in cases.iter().filter(|case| case.kind == Kind::Prompt) {
+    for case in cases {
         let Some(session) = history.session(&case.session) else { continue };
         let asked = words(&case.asked);
         for (fit, text) in case.candidates.iter().filter(|(fit, _)| *fit >= LEAST_FIT) {
-            let answers = |session: &Session| session.answers.difference(&asked).cloned().collect();
-            judged.push((*fit, fits(text, session, &history.sessions, &rarity, answers)));
+            let counts = fits(text, session, &history.sessions, &rarity, |it| &it.answers, &asked);
+            judged.push((*fit, counts));
         }
     }
     judged
@@ -124,23 +138,33 @@ fn rarity<'a>(
     having
 }
 
-fn fits(
+/// True if the line quotes a command that the session ran.
+fn names_command(line: &str, session: &Session) -> bool {
+    let mut quoted = line.split('`').skip(1).step_by(2).filter(|text| text.contains(' '));
+    quoted.any(|text| session.commands.iter().any(|command| command.contains(text)))
+}
+
+/// True if the line names a file that the session edits, or has more words in common with it than with most others. Words that
+/// were asked with do not count.
+fn fits<'a>(
     line: &str,
-    session: &Session,
-    sessions: &[Session],
+    session: &'a Session,
+    sessions: &'a [Session],
     rarity: &HashMap<&str, f64>,
-    of: impl Fn(&Session) -> HashSet<String>,
+    of: impl Fn(&'a Session) -> &'a HashSet<String>,
+    asked: &HashSet<String>,
 ) -> bool {
     let named = names(line);
     if session.edited.iter().any(|file| is_named(file, &named)) {
         return true;
     }
-    let line = words(line);
-    let share = |session: &Session| {
+    let line: Vec<String> = words(line).into_iter().filter(|word| !asked.contains(word)).collect();
+    let share = |session: &'a Session| {
         let words = of(session);
         let common = line.iter().filter(|word| words.contains(*word));
         let worth: f64 = common.filter_map(|word| rarity.get(word.as_str())).sum();
-        worth / (words.len().max(20) as f64).sqrt()
+        let others = words.len() - asked.iter().filter(|word| words.contains(*word)).count();
+        worth / (others.max(20) as f64).sqrt()
     };
     let own = share(session);
     let worse = sessions.iter().filter(|other| share(other) < own).count();

@@ -14,6 +14,7 @@
     missing_docs
 )]
 
+mod facts;
 mod history;
 mod lines;
 #[path = "../eval_notes/project.rs"]
@@ -84,8 +85,8 @@ fn run(options: &Options) -> Result<()> {
     let mut histories = Vec::new();
     for project in read(&options.data)? {
         let scratch = Scratch::new(CONFIG)?;
-        let history = History::of(&project);
-        let cases = session::replay(&scratch, &project)?;
+        let (cases, memories) = session::replay(&scratch, &project)?;
+        let history = History { memories, ..History::of(&project) };
         println!("{}: {} events, {} moments", project.name, project.events.len(), cases.len());
         told.extend(cases);
         histories.push(history);

@@ -1,9 +1,10 @@
 //! Figures about the context that sessions got.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::history::History;
+use crate::history::{History, short};
 use crate::lines;
+use crate::sample;
 use crate::session::{Case, Kind};
 
 pub fn print(cases: &[Case], histories: &[History]) {
@@ -93,6 +94,19 @@ fn others(cases: &[Case]) {
             told.len(),
             percent(told.len(), of.len())
         );
+    }
+    repairs(cases);
+}
+
+/// The repairs that were told, with the projects and the number of times.
+fn repairs(cases: &[Case]) {
+    let mut told: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    for case in cases.iter().filter(|case| case.kind == Kind::Failure && !case.text.is_empty()) {
+        *told.entry((&case.project, sample::repair(case))).or_default() += 1;
+    }
+    println!("\n| project | times | repair |\n|---|---|---|");
+    for ((project, repair), times) in told {
+        println!("| {project} | {times} | {} |", short(&repair, 160));
     }
 }
 

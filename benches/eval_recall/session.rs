@@ -10,7 +10,7 @@ use claude_mem::context::{self, Hint, RelevanceQuery, relevance};
 use claude_mem::model::{Event, EventBody, SessionId, SessionStamp};
 use claude_mem::nudge;
 use claude_mem::store;
-use claude_mem::store::context::{Memory, Shown};
+use claude_mem::store::context::{self as table, Memory, Shown};
 use claude_mem::store::log::{LogEntry, log};
 use rusqlite::{Connection, params};
 use serde_json::Value;
@@ -36,19 +36,26 @@ pub struct Case {
     pub session: String,
     /// The number of the moment in its session.
     pub number: usize,
+    pub at: i64,
+    /// The newest note and the learnings that the memory had at a start.
+    pub newest: i64,
+    pub learned: Vec<String>,
     /// The prompt, the edit or the error; for a start its source.
     pub asked: String,
     pub text: String,
     pub tokens: usize,
     pub ms: f64,
-    /// The lines of a start, with their layers.
+    /// The lines, those of a start with their layers.
     pub lines: Vec<(&'static str, String)>,
     /// The best memories for a prompt, whatever the floor: fit, text and changed files.
     pub candidates: Vec<(f64, String)>,
 }
 
-/// Replays a project.
-pub fn replay(scratch: &Scratch, project: &Project) -> Result<Vec<Case>> {
+/// Learnings that are noted at a start.
+const LEARNED: u32 = 12;
+
+/// Replays a project. Returns its moments, and the notes that it has in the end.
+pub fn replay(scratch: &Scratch, project: &Project) -> Result<(Vec<Case>, Vec<Memory>)> {
     let worker = scratch.start_worker(&[])?;
     // The worker creates the database.
     while scratch.database().is_err() {
@@ -71,9 +78,11 @@ pub fn replay(scratch: &Scratch, project: &Project) -> Result<Vec<Case>> {
     for event in &project.events {
         player.play(event)?;
     }
-    let Player { worker, cases, .. } = player;
+    let Player { worker, cases, database, .. } = player;
     worker.stop()?;
-    Ok(cases)
+    let all = table::newest_observations(&database, &project.name, u32::MAX)?;
+    let memories = table::memories(&database, &project.name, &all)?;
+    Ok((cases, memories))
 }
 
 struct Player<'a> {
@@ -189,8 +198,14 @@ impl Player<'_> {
             text: built.text,
             lines: built.lines.into_iter().map(|line| (line.layer, line.text)).collect(),
             ms,
-            candidates: Vec::new(),
-            ..self.case(session)
+            newest: table::newest_observations(&self.database, &self.project.name, 1)?
+                .pop()
+                .unwrap_or_default(),
+            learned: table::learned(&self.database, &self.project.name, LEARNED, now)?
+                .into_iter()
+                .map(|learned| format!("{}: {}", learned.category, learned.content))
+                .collect(),
+            ..self.case(session, now)
         };
         self.cases.push(case);
         Ok(())
@@ -243,7 +258,7 @@ impl Player<'_> {
             lines,
             ms,
             candidates,
-            ..self.case(session)
+            ..self.case(session, now)
         };
         self.cases.push(case);
         Ok(())
@@ -254,7 +269,7 @@ impl Player<'_> {
         Ok(log(&self.database, &entry, now)?)
     }
 
-    fn case(&mut self, session: &SessionStamp) -> Case {
+    fn case(&mut self, session: &SessionStamp, at: i64) -> Case {
         let count = self.count.entry(session.id.as_str().to_owned()).or_default();
         *count += 1;
         Case {
@@ -262,6 +277,9 @@ impl Player<'_> {
             project: self.project.name.clone(),
             session: session.id.as_str().to_owned(),
             number: *count,
+            at,
+            newest: 0,
+            learned: Vec::new(),
             asked: String::new(),
             text: String::new(),
             tokens: 0,

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::Request;
 use super::page::Line;
 use super::repo_state::{RelevanceQuery, is_topic};
-use super::wording::{Wording, gives_reason};
+use super::wording::{WIDE, Wording, gives_reason};
 use super::words::{SeenText, WordSet};
 use crate::model::Millis;
 use crate::project::is_same_file;
@@ -36,9 +36,11 @@ const HALF_DAYS: f64 = 4.0;
 
 /// A candidate that scores less than this share of the best is not worth its tokens.
 const LEAST_SHARE: f64 = 0.4;
-/// Most notes at the start, most with those about files that differ from the last commit, and most with those of this topic
-/// branch. The prompt brings the ones that it needs.
-const MOST_NOTES: usize = 1;
+/// Most notes at the start of a session that search serves: none, because the prompt brings those that it needs. Without search
+/// nothing comes later.
+const MOST_NOTES: usize = 0;
+const MOST_WITHOUT_SEARCH: usize = 1;
+/// Most notes with those about files that differ from the last commit, and most with those of this topic branch.
 const MOST_OF_CHANGES: usize = 2;
 const MOST_OF_BRANCH: usize = 4;
 /// More changed files than this have no topic in common.
@@ -85,6 +87,7 @@ pub fn lines(
     ids.sort_unstable();
     ids.dedup();
     let topic = request.repo_state.branch.as_deref().filter(|branch| is_topic(branch));
+    let others = if request.recall.is_some() { MOST_NOTES } else { MOST_WITHOUT_SEARCH };
     let mut candidates: Vec<Candidate> = newest
         .into_iter()
         .chain(table::memories(database, request.project, &ids)?)
@@ -101,7 +104,7 @@ pub fn lines(
                 _ if memory.is_pinned => usize::MAX,
                 true => MOST_OF_BRANCH,
                 false if is_about_changes(&memory, &question.changed_files) => MOST_OF_CHANGES,
-                false => MOST_NOTES,
+                false => others,
             };
             Candidate { memory, score, most, why }
         })
@@ -109,7 +112,7 @@ pub fn lines(
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.memory.id.cmp(&a.memory.id)));
     let best = candidates.iter().find(|candidate| !candidate.memory.is_pinned);
     let least = best.map_or(0.0, |best| best.score * LEAST_SHARE);
-    candidates.retain(|candidate| candidate.most > MOST_NOTES || candidate.score >= least);
+    candidates.retain(|candidate| candidate.most > others || candidate.score >= least);
     let roots = [request.root.to_owned(), request.project_path.to_owned()];
     Ok(render(candidates, seen, request.now, roots))
 }
@@ -238,7 +241,7 @@ fn render(
             return None;
         }
         let roots = [roots[0].as_str(), roots[1].as_str()];
-        let wording = Wording::of(&memory, &seen, &roots);
+        let wording = Wording::of(&memory, &seen, &roots, WIDE);
         // A title alone that a session's line has already.
         if wording.statements.is_empty()
             && (wording.title.is_empty() || seen.has(&WordSet::of(&[&wording.title])))

@@ -4,9 +4,11 @@
 
 use serde::Deserialize;
 
+use super::in_session::{InSessionQuery, Trigger};
 use super::tests::{History, NOW, Seen};
 use super::*;
 use crate::config::Config;
+use crate::store::context::Shown;
 
 #[derive(Deserialize)]
 struct Session {
@@ -45,7 +47,7 @@ struct Code {
     change: String,
 }
 
-/// A moment at which a session starts. A fact counts if the context has one of its wordings.
+/// A moment at which a session starts. A fact counts if one of its wordings is there at the start or with the first prompt.
 #[derive(Deserialize)]
 struct Start {
     what: String,
@@ -54,6 +56,8 @@ struct Start {
     branch: String,
     changed: Vec<String>,
     commits: Vec<String>,
+    /// The first prompt, which only the worker answers.
+    prompt: String,
     facts: Vec<String>,
 }
 
@@ -121,14 +125,30 @@ fn ask(start: &Start, is_worker: bool) -> (usize, Vec<String>, String) {
         },
     );
     assert!(context.tokens <= 2000);
-    let lower = context.text.to_lowercase();
+    let told = if is_worker { with_prompt(&history, start, &settings, now) } else { String::new() };
+    let lower = format!("{}\n{told}", context.text).to_lowercase();
     let (known, missed): (Vec<&String>, Vec<&String>) =
         start.facts.iter().partition(|fact| fact.split('|').any(|wording| lower.contains(wording)));
     let missed = missed.into_iter().map(|fact| format!("{}: {fact}", start.what)).collect();
     (known.len(), missed, context.text)
 }
 
-/// The share of facts in the context, and the missing ones.
+/// The memories that come with the first prompt.
+fn with_prompt(history: &History, start: &Start, settings: &crate::config::Search, now: Millis) -> String {
+    let session = SessionId("now".into());
+    let query = InSessionQuery {
+        project: &start.project,
+        project_path: &format!("/work/{}", start.project),
+        session: &session,
+        settings,
+        now,
+        budget: 400,
+    };
+    let trigger = Trigger::Prompt { text: start.prompt.clone() };
+    in_session::build(&history.database, &query, &trigger, &Shown::default()).unwrap().text
+}
+
+/// The share of facts that the session is given, and the missing ones.
 fn share(is_worker: bool) -> (f64, Vec<String>) {
     let starts: Vec<Start> = rows(QUESTIONS);
     let all: usize = starts.iter().map(|start| start.facts.len()).sum();

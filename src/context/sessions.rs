@@ -14,9 +14,9 @@ use crate::text::line::one_line;
 const CONTINUED: usize = 300;
 const EARLIER: usize = 160;
 const TITLE: usize = 130;
-/// Maximum number of session lines, and the same with sessions of this topic branch: beyond the last ones, only these have
-/// more to do with the next one than any other (docs/decisions/014-context-lines.md).
-const LAST: usize = 2;
+/// Maximum number of session lines, and the same on a topic branch that has sessions: only these have more to do with the next one
+/// than any other (docs/decisions/014-context-lines.md).
+const LAST: usize = 1;
 const MOST_OF_BRANCH: usize = 4;
 /// Open items of the last session are listed this long, those of the last one on this topic branch longer: the branch is not
 /// finished.
@@ -33,7 +33,12 @@ pub fn lines(request: &Request<'_>, sessions: &[SessionLine]) -> Vec<Line> {
     let mut lines = Vec::new();
     for (at, session) in sessions.iter().enumerate() {
         let is_of_branch = topic.is_some() && session.branch.as_deref() == topic;
-        if lines.len() >= if is_of_branch { MOST_OF_BRANCH } else { LAST } {
+        let most = match (is_of_branch, of_branch) {
+            (true, _) => MOST_OF_BRANCH,
+            (false, Some(_)) => 0,
+            (false, None) => LAST,
+        };
+        if lines.len() >= most {
             continue;
         }
         let is_continued = at == 0 || of_branch == Some(session.id.as_str());

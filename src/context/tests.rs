@@ -471,6 +471,35 @@ fn a_session_that_goes_on_for_long_stays_however_many_began_since() {
 }
 
 #[test]
+fn a_topic_branch_has_its_own_sessions_and_any_other_the_last_one() {
+    let history = rich();
+    history.session("c", PATH, "main", NOW - HOUR);
+    history.summary("c", "Name the metrics after their units", "Every metric ends with its unit.", "");
+    let sessions = |branch: &str| -> Vec<String> {
+        let lines = history.context_on(branch, 2000).lines.into_iter();
+        lines
+            .filter(|line| line.layer == "session_index" && line.why.contains("session"))
+            .map(|line| line.text)
+            .collect()
+    };
+    let (here, elsewhere) = (sessions(RETRY), sessions("main"));
+    assert!(here.len() == 1 && here[0].contains("Uploads die"), "{here:?}");
+    assert!(elsewhere.len() == 1 && elsewhere[0].contains("Name the metrics"), "{elsewhere:?}");
+}
+
+#[test]
+fn notes_wait_for_the_prompt_where_there_is_a_search() {
+    let history = rich();
+    let recall = |_: &RelevanceQuery| Ok(Vec::new());
+    let shown = |branch: &str, recall| {
+        let repo_state = RepoState { branch: Some(branch.into()), ..RepoState::default() };
+        build(&history.database, &Request { repo_state, recall, ..request(2000) }).shown.len()
+    };
+    assert_eq!((shown("main", None), shown("main", Some(&recall as Recall<'_>))), (1, 0));
+    assert_eq!(shown(RETRY, Some(&recall)), 2);
+}
+
+#[test]
 fn the_latest_sessions_are_found_without_a_scan() {
     let history = fifty();
     for (sql, first) in [

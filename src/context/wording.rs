@@ -4,9 +4,18 @@ use super::words::{SeenText, WordSet, near};
 use crate::project::without_worktree;
 use crate::store::context::Memory;
 
-/// Room for one memory, in characters. A reason may exceed it, a cut inside a statement never happens below [`LONGEST`].
-const USUAL: usize = 320;
-const LONGEST: usize = 620;
+/// Room for one memory, in characters. A reason may exceed the usual one; a cut inside a statement never happens below the longest.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    usual: usize,
+    longest: usize,
+}
+
+/// For a line that stands alone or leads.
+pub const WIDE: Room = Room { usual: 320, longest: 620 };
+/// For one of three that share the tokens of a prompt.
+#[cfg(feature = "service")]
+pub const NARROW: Room = Room { usual: 190, longest: 320 };
 /// Longest title, in characters.
 const TITLE: usize = 150;
 
@@ -23,7 +32,8 @@ pub struct Wording {
 
 impl Wording {
     /// Chooses the statements of a memory, without repetitions of earlier lines.
-    pub fn of(memory: &Memory, seen: &SeenText, roots: &[&str]) -> Self {
+    pub fn of(memory: &Memory, seen: &SeenText, roots: &[&str], room: Room) -> Self {
+        let Room { usual, longest } = room;
         let title = tidy(&memory.title, roots);
         let title = crate::text::line::one_line(title.trim_end_matches(['.', '…', ' ']), TITLE);
         let sources = [&memory.summary, &memory.detail].into_iter().map(|text| tidy(text, roots));
@@ -31,7 +41,7 @@ impl Wording {
             .map(|text| {
                 statements(&text)
                     .into_iter()
-                    .map(|text| crate::text::line::one_line(&text, LONGEST))
+                    .map(|text| crate::text::line::one_line(&text, longest))
                     .collect()
             })
             .collect::<Vec<_>>()
@@ -54,14 +64,14 @@ impl Wording {
             }
         };
         if let Some(at) = summary.iter().position(|text| gives_reason(text)) {
-            take(at, LONGEST + USUAL, &mut chosen);
+            take(at, longest + usual, &mut chosen);
         }
         (0..summary.len())
             .filter(|at| gives_reason(&summary[*at]))
-            .for_each(|at| take(at, USUAL + USUAL / 2, &mut chosen));
-        (0..summary.len()).for_each(|at| take(at, USUAL, &mut chosen));
+            .for_each(|at| take(at, usual + usual / 2, &mut chosen));
+        (0..summary.len()).for_each(|at| take(at, usual, &mut chosen));
         if !chosen.contains(&true) && !summary.is_empty() {
-            take(0, LONGEST + USUAL, &mut chosen);
+            take(0, longest + usual, &mut chosen);
         }
         let mut chosen_statements: Vec<String> = summary
             .into_iter()
@@ -71,10 +81,10 @@ impl Wording {
             .collect();
         if !chosen_statements.iter().any(|text| gives_reason(text)) {
             let facts =
-                memory.facts.iter().map(|fact| crate::text::line::one_line(&tidy(fact, roots), LONGEST));
+                memory.facts.iter().map(|fact| crate::text::line::one_line(&tidy(fact, roots), longest));
             let more = facts.filter(|fact| fact.starts_with("User")).chain(detail);
             let reason = more.filter(is_new).find(|text| gives_reason(text) || text.starts_with("User"));
-            chosen_statements.extend(reason.filter(|text| text.len() <= USUAL));
+            chosen_statements.extend(reason.filter(|text| text.len() <= usual));
         }
         let has_reason = chosen_statements.iter().any(|text| gives_reason(text) || text.starts_with("User"));
         // A statement that begins with the title, and one that was shown already, needs none.
@@ -241,7 +251,7 @@ mod tests {
             summary: format!("{filling}{reason} All 1309 tests pass."),
             ..Memory::default()
         };
-        let chosen_statements = Wording::of(&memory, &SeenText::default(), &[]).text();
+        let chosen_statements = Wording::of(&memory, &SeenText::default(), &[], WIDE).text();
         assert!(
             chosen_statements.contains(reason) && !chosen_statements.contains("1309"),
             "{chosen_statements}"

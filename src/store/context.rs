@@ -83,6 +83,13 @@ pub fn branch_of(database: &Connection, session: &SessionId) -> Result<Option<St
     Ok(database.prepare_cached(sql)?.query_row([session.as_str()], |row| row.get(0)).optional()?.flatten())
 }
 
+/// True if a session has a note of its own.
+#[cfg(feature = "service")]
+pub fn has_note(database: &Connection, session: &SessionId) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM observations WHERE session_id = ?1)";
+    Ok(database.prepare_cached(sql)?.query_row([session.as_str()], |row| row.get(0))?)
+}
+
 /// The first note of a turn of this project.
 #[cfg(feature = "service")]
 pub fn note_of_turn(

@@ -9,7 +9,7 @@ use super::{Candidate, InSessionQuery};
 use crate::context::observations::{self, ending};
 use crate::context::relevance;
 use crate::context::repo_state::stem;
-use crate::context::wording::statements;
+use crate::context::wording::{WIDE, statements};
 use crate::context::words::{WordSet, content_words};
 use crate::project::{is_same_file, without_worktree};
 use crate::store::context::{Memory, Part};
@@ -80,7 +80,7 @@ pub fn candidates(
     why.sort_by_key(|(memory, _)| std::cmp::Reverse((memory.created_at, memory.id)));
     why.dedup_by_key(|(memory, _)| memory.id);
     for (memory, reason) in why {
-        let wording = request.wording(&memory);
+        let wording = request.wording(&memory, WIDE);
         // Git has what was changed; a memory is worth its place by the reason.
         if wording.has_reason {
             let line = observations::line(&memory, &wording, "", request.now).because(reason);
@@ -105,7 +105,7 @@ fn undone(
             continue;
         }
         let Some(memory) = note(database, request, touched.turn)? else { continue };
-        let wording = request.wording(&memory);
+        let wording = request.wording(&memory, WIDE);
         if wording.has_reason && is_about(&memory, file) {
             let lead =
                 format!("undone by this edit: it removed `{}`. ", one_line(touched.line.trim(), QUOTED));

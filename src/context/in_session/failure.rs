@@ -5,6 +5,7 @@ use rusqlite::Connection;
 use super::{Candidate, InSessionQuery};
 use crate::context::observations;
 use crate::context::page::Line;
+use crate::context::wording::WIDE;
 use crate::context::words::WordSet;
 use crate::store::memory::traces::{self, TurnRepair};
 use crate::store::{StoreError, context as table};
@@ -67,7 +68,7 @@ fn by_change(
 ) -> Result<Option<Candidate>, StoreError> {
     let note = table::note_of_turn(database, request.project, &repair.session_id, repair.prompt_number)?;
     Ok(note.and_then(|memory| {
-        let wording = request.wording(&memory);
+        let wording = request.wording(&memory, WIDE);
         let mut names: Vec<&str> =
             repair.repair.files.iter().map(|path| path.rsplit('/').next().unwrap_or(path)).collect();
         names.sort_unstable();

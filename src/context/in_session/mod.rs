@@ -10,7 +10,7 @@ mod tests;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-pub use prompt::{FLOOR, Fitted, fitted};
+pub use prompt::{FIRST_FLOOR, FLOOR, Fitted, fitted};
 
 use super::observations::ALIKE;
 use super::page::{Line, Page};
@@ -85,8 +85,8 @@ pub struct InSessionQuery<'a> {
 
 impl InSessionQuery<'_> {
     /// The wording of a memory.
-    fn wording(&self, memory: &Memory) -> wording::Wording {
-        wording::Wording::of(memory, &super::words::SeenText::default(), &[self.project_path])
+    fn wording(&self, memory: &Memory, room: wording::Room) -> wording::Wording {
+        wording::Wording::of(memory, &super::words::SeenText::default(), &[self.project_path], room)
     }
 }
 

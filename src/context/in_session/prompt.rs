@@ -9,21 +9,27 @@ use rusqlite::Connection;
 
 use super::{Candidate, InSessionQuery};
 use crate::compress::note::is_trivial;
+use crate::context::observations::ending;
 use crate::context::repo_state::{is_topic, stem};
+use crate::context::wording::NARROW;
 use crate::context::words::{WordSet, content_words};
 use crate::context::{observations, relevance};
 use crate::model::Millis;
+use crate::project::{is_same_file, without_worktree};
 use crate::search::{self, Filter};
-use crate::store::context::Memory;
+use crate::store::context::{Memory, Part};
 use crate::store::index::search::Kind;
 use crate::store::{StoreError, context as table};
 use crate::text::without_ending;
 
 /// Most memories.
 pub const MOST: usize = 3;
-/// The least that a memory must have in common with the prompt, from 0 to 1, closeness included. At 0.60 a reader found only half
-/// of 25 answers relevant. `make eval-recall` prints the floor that each two projects choose, and its effect on the third.
-pub const FLOOR: f64 = 0.65;
+/// The least that a memory must have in common with a prompt, from 0 to 1, closeness included: in a session that has done
+/// nothing yet, and in one that has a topic of its own by now and seldom needs another's. `make eval-recall` prints the floors
+/// that each two projects choose, and their effect on the third (docs/decisions/014-context-lines.md).
+pub const FIRST_FLOOR: f64 = 0.62;
+/// The same for later prompts.
+pub const FLOOR: f64 = 0.70;
 
 /// Of a prompt no more than this is a question, besides the files and symbols that it names.
 const CHARACTERS: usize = 300;
@@ -32,6 +38,9 @@ const MOST_WORDS: usize = 40;
 const HITS: usize = 24;
 /// Rows that search reads in full.
 const READ: usize = 40;
+/// Files named by the prompt whose notes are looked at besides, and the newest notes of each.
+const MOST_FILES: usize = 4;
+const FOR_EACH_FILE: u32 = 8;
 /// The worth of words in common at which a memory fits by half: so much, and a share of all that was asked, since a long prompt
 /// has words in common with anything.
 const HALF: f64 = 0.8;
@@ -40,11 +49,23 @@ const HALF_OF_ASKED: f64 = 0.07;
 const IN_TITLE: f64 = 1.0;
 const IN_SUMMARY: f64 = 0.7;
 const IN_REST: f64 = 0.2;
-/// A word that names a file or a symbol is worth more than one of the language.
+/// A word that names a file or a symbol is worth more than one of the language, and a word of any request less.
 const NAMED: f64 = 1.3;
+const OF_ANY_REQUEST: f64 = 0.5;
+/// Words that requests have whatever they are about: rare in notes, they would decide too much. Sorted.
+#[rustfmt::skip]
+const REQUEST_WORDS: [&str; 61] = [
+    "address", "analyze", "approach", "branch", "bug", "build", "case", "change", "changes", "check", "code",
+    "comment", "comments", "commit", "context", "create", "current", "currently", "different", "edit", "error",
+    "example", "explain", "fail", "failed", "failing", "fails", "feature", "feedback", "file", "files", "fix",
+    "following", "function", "goal", "idea", "implement", "implementation", "instead", "issue", "line", "lines",
+    "look", "move", "plan", "problem", "project", "remove", "rename", "review", "run", "running", "script", "show",
+    "summary", "test", "tests", "think", "update", "work", "working",
+];
 
-/// Added to the fit of a memory of the session's topic branch, and of a memory of today; the latter halves after
-/// [`RECENT_DAYS`]. Between memories with the same words in common these decide (docs/decisions/014-context-lines.md).
+/// Added to the fit of a memory that changed a file which the prompt names, of a memory of the session's topic branch, and of a
+/// memory of today; the last halves after [`RECENT_DAYS`]. Between memories with the same words in common these decide.
+const SAME_FILE: f64 = 0.08;
 const SAME_BRANCH: f64 = 0.08;
 const RECENT: f64 = 0.06;
 const RECENT_DAYS: f64 = 2.0;
@@ -68,12 +89,13 @@ pub(super) fn candidates(
 ) -> Result<Vec<Candidate>, StoreError> {
     let fitted = fitted(database, request, prompt)?;
     let candidate = |Fitted { memory, fit, words }: Fitted| {
-        let wording = request.wording(&memory);
+        let wording = request.wording(&memory, NARROW);
         let why = format!("fits by {fit:.2}: {}", words.join(", "));
         let line = observations::line(&memory, &wording, "", request.now).because(why);
         (!wording.is_empty()).then_some(Candidate { memory: Some(memory), line, is_urgent: false })
     };
-    Ok(fitted.into_iter().filter(|fitted| fitted.fit >= FLOOR).filter_map(candidate).collect())
+    let floor = if table::has_note(database, request.session)? { FLOOR } else { FIRST_FLOOR };
+    Ok(fitted.into_iter().filter(|fitted| fitted.fit >= floor).filter_map(candidate).collect())
 }
 
 /// All candidates with how well they fit, whatever the floor; none for a prompt that asks nothing.
@@ -101,22 +123,34 @@ pub fn fitted(
         &relevance::shallow(request.settings, READ),
     )?;
     let mut memories: Vec<Memory> = Vec::new();
-    for hit in found.hits {
-        let memory = match hit.kind {
-            Kind::Observation => table::memories(database, request.project, &[hit.id])?.pop(),
-            Kind::Summary => table::memory_of_summary(database, request.project, hit.id)?,
-            // What was asked is no answer.
-            Kind::Prompt => None,
-        };
+    let mut add = |memory: Option<Memory>| {
         memories.extend(memory.filter(|memory| {
             memory.session_id != request.session.as_str()
                 && memories.iter().all(|known| known.id != memory.id)
         }));
+    };
+    for hit in found.hits {
+        add(match hit.kind {
+            Kind::Observation => table::memories(database, request.project, &[hit.id])?.pop(),
+            Kind::Summary => table::memory_of_summary(database, request.project, hit.id)?,
+            // What was asked is no answer.
+            Kind::Prompt => None,
+        });
     }
-    let worth = worth(&asked.words, &asked.named, &counted, found.as_of.rows);
+    for file in asked.files.iter().take(MOST_FILES) {
+        let ids =
+            table::observations_with(database, request.project, Part::Head, ending(file), FOR_EACH_FILE)?;
+        table::memories(database, request.project, &ids)?.into_iter().for_each(|memory| add(Some(memory)));
+    }
+    let mut worth = worth(&asked.words, &asked.named, &counted, found.as_of.rows);
+    for (word, worth) in &mut worth {
+        if REQUEST_WORDS.binary_search(&word.as_str()).is_ok() {
+            *worth *= OF_ANY_REQUEST;
+        }
+    }
     let branch = table::branch_of(database, request.session)?.filter(|branch| is_topic(branch));
     let close = |memory: Memory| {
-        let closeness = closeness(&memory, branch.as_deref(), request.now);
+        let closeness = closeness(&memory, &asked.files, branch.as_deref(), request.now);
         let fitted = fit(memory, &worth);
         Fitted { fit: fitted.fit + closeness, ..fitted }
     };
@@ -126,17 +160,22 @@ pub fn fitted(
 }
 
 /// The part of the fit that does not depend on words.
-fn closeness(memory: &Memory, branch: Option<&str>, now: Millis) -> f64 {
+fn closeness(memory: &Memory, files: &[String], branch: Option<&str>, now: Millis) -> f64 {
     const DAY: f64 = 24.0 * 60.0 * 60_000.0;
     let days = (now - memory.created_at).max(0) as f64 / DAY;
     let is_of_branch = branch.is_some() && memory.branch.as_deref() == branch;
-    RECENT / (1.0 + days / RECENT_DAYS) + if is_of_branch { SAME_BRANCH } else { 0.0 }
+    let changed = |file: &String| memory.files_modified.iter().any(|known| is_same_file(known, file));
+    let share = |is_so: bool, amount: f64| if is_so { amount } else { 0.0 };
+    RECENT / (1.0 + days / RECENT_DAYS)
+        + share(is_of_branch, SAME_BRANCH)
+        + share(files.iter().any(changed), SAME_FILE)
 }
 
-/// The words that a prompt asks with.
+/// The words that a prompt asks with, those of names among them, and the files that it names.
 struct Asked {
     words: Vec<String>,
     named: Vec<String>,
+    files: Vec<String>,
 }
 
 impl Asked {
@@ -158,7 +197,7 @@ impl Asked {
                 words.push(word);
             }
         }
-        (words.len() >= 2).then_some(Self { words, named })
+        (words.len() >= 2).then(|| Self { words, named, files: files(prompt) })
     }
 }
 
@@ -189,17 +228,39 @@ fn question(prompt: &str) -> &str {
     text.char_indices().nth(CHARACTERS).map_or(text, |(end, _)| &text[..end])
 }
 
+/// The words of a prompt with what people put around names taken off.
+fn tokens(prompt: &str) -> impl Iterator<Item = &str> {
+    prompt
+        .split(|char: char| char.is_whitespace() || "`'\"()[]{}<>,;".contains(char))
+        .map(|token| token.trim_matches(['.', ':', '*', '!', '?', '@']))
+}
+
+/// `src/a.rs`, `a.rs`.
+fn is_file(token: &str) -> bool {
+    token.rsplit_once('.').is_some_and(|(name, end)| {
+        !name.is_empty() && (1..=5).contains(&end.len()) && end.chars().all(|char| char.is_ascii_alphabetic())
+    })
+}
+
+/// The files that a prompt names with a folder, without the line: a name alone may be anybody's.
+fn files(prompt: &str) -> Vec<String> {
+    let mut files: Vec<String> = Vec::new();
+    for token in tokens(prompt) {
+        let path = token.split_once(':').map_or(token, |(path, _)| path);
+        let path = without_worktree(path.trim_start_matches('/'));
+        if path.contains('/') && is_file(path) && !files.iter().any(|known| known == path) {
+            files.push(path.to_owned());
+        }
+    }
+    files
+}
+
 /// Files and symbols that a prompt names anywhere, as words.
 fn named(prompt: &str) -> Vec<String> {
     const MOST_NAMED: usize = 12;
     let mut named: Vec<String> = Vec::new();
-    for token in prompt.split(|char: char| char.is_whitespace() || "`'\"()[]{}<>,;".contains(char)) {
-        let token = token.trim_matches(['.', ':', '*', '!', '?']);
-        let is_file = token.rsplit_once('.').is_some_and(|(name, end)| {
-            !name.is_empty()
-                && (1..=5).contains(&end.len())
-                && end.chars().all(|char| char.is_ascii_alphabetic())
-        });
+    for token in tokens(prompt) {
+        let is_file = is_file(token);
         let humps = token.char_indices().filter(|(at, char)| *at > 0 && char.is_ascii_uppercase()).count();
         let is_symbol = token.len() >= 5
             && token.chars().all(|char| char.is_alphanumeric() || "_.:".contains(char))
@@ -240,4 +301,20 @@ pub(super) fn fit(memory: Memory, worth: &[(String, f64)]) -> Fitted {
     }
     let asked: f64 = worth.iter().map(|(_, worth)| worth).sum();
     Fitted { memory, fit: amount / (amount + HALF + HALF_OF_ASKED * asked), words }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_requests_are_in_order() {
+        assert!(REQUEST_WORDS.is_sorted());
+    }
+
+    #[test]
+    fn files_are_named_with_their_folders() {
+        let prompt = "See `src/a.rs:14`, ./lib/b.ts, @docs/c.md and d.py; not e.g. this or https.";
+        assert_eq!(files(prompt), ["src/a.rs", "lib/b.ts", "docs/c.md"]);
+    }
 }

@@ -92,6 +92,58 @@ fn a_prompt_brings_what_it_touches_and_nothing_else() {
     );
 }
 
+/// The best fit of a prompt.
+fn best_fit(history: &History, text: &str) -> f64 {
+    let config = Config::default();
+    let request = InSessionQuery {
+        project: "harbor",
+        project_path: PATH,
+        session: &SessionId("now".into()),
+        settings: &config.search,
+        now: NOW,
+        budget: 300,
+    };
+    fitted(&history.database, &request, text).unwrap().first().map_or(0.0, |fitted| fitted.fit)
+}
+
+#[test]
+fn a_session_that_has_a_topic_of_its_own_is_interrupted_only_for_a_better_fit() {
+    let history = rich();
+    for number in 0..60 {
+        let title = format!("Matter number {number} of the invoices");
+        history.observe(
+            "a",
+            Seen { kind: "change", title: &title, summary: "Nothing to do with it.", files: &[] },
+        );
+    }
+    // Each word that the memory has not makes it fit a little less.
+    let asked = (0..30).map(|count| format!("retry uploads storage {}", "invoices matter ".repeat(count)));
+    let asked =
+        asked.chain(["retry uploads", "uploads storage", "storage evening", "retry storage"].map(Into::into));
+    let between = asked.into_iter().find(|text| (FIRST_FLOOR..FLOOR).contains(&best_fit(&history, text)));
+    let question = prompt(&between.expect("a prompt that fits only a first one"));
+    history.session("now", PATH, "main", NOW);
+    assert!(!snippet_for(&history, "now", &question).text.is_empty());
+    history.observe("now", Seen { kind: "change", title: "Paint the shed", summary: "Green.", files: &[] });
+    assert_eq!(snippet_for(&history, "now", &question).text, "");
+}
+
+#[test]
+fn a_file_that_a_prompt_names_brings_its_notes_forward() {
+    let history = rich();
+    history.observe(
+        "a",
+        Seen {
+            kind: "bugfix",
+            title: "Probes wait for the database",
+            summary: "The pods were restarted before the database answered.",
+            files: &["deploy/harbor.yaml"],
+        },
+    );
+    let fit = |path: &str| best_fit(&history, &format!("why do the probes restart in {path}:14?"));
+    assert!(fit("deploy/harbor.yaml") > fit("harbor.yaml") + 0.05);
+}
+
 #[test]
 fn a_plan_is_asked_by_its_heading_and_by_the_files_it_names() {
     let history = rich();
