@@ -48,6 +48,11 @@ fn with_memories() -> Sandbox {
     sandbox
 }
 
+/// Puts the first note into every context.
+fn pin(sandbox: &Sandbox) {
+    sandbox.database().execute("UPDATE observations SET pinned_at = 1 WHERE id = 1", []).unwrap();
+}
+
 /// Settings for a machine that may be busy, and some more.
 fn configure(sandbox: &Sandbox, more: &str) {
     sandbox.configure(&format!("[context]\nmoment_timeout_ms = 20000\nworker_timeout_ms = 20000\n{more}"));
@@ -127,11 +132,12 @@ fn a_prompt_a_file_and_a_failure_bring_their_memories_once() {
 #[test]
 fn shown_memories_do_not_repeat_until_a_compaction() {
     let sandbox = with_memories();
+    pin(&sandbox);
     let _worker = Worker::start(&sandbox);
     let (_, text) = start(&sandbox, "s", "startup").unwrap();
     assert!(text.contains("#1 decision"), "{text}");
     assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM event_log WHERE event_type = 'context'"), 1);
-    // It gives no reason and has nothing in common with the last session: it earns no line at the start.
+    // A note that is neither pinned nor about this branch or a changed file waits for a prompt.
     assert!(!text.contains("#2 bugfix"), "{text}");
     assert_eq!(before_edit(&sandbox, "s", "src/upload.rs"), None);
     // A repair is a command, which no start shows: it comes with the failure, and once.
@@ -244,6 +250,7 @@ fn uncommitted_files_rank_their_memories_first() {
 #[test]
 fn the_context_command_prints_what_a_session_gets() {
     let sandbox = with_memories();
+    pin(&sandbox);
     let mem = |arguments: &[&str], directory: &Path| {
         let mut command: Command = sandbox.command(env!("CARGO_BIN_EXE_claude-mem"));
         command.arg("context").args(arguments).current_dir(directory);
