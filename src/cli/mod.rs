@@ -64,6 +64,8 @@ enum Command {
     Restart(service::start::RestartArguments),
     /// Show service status
     Status(service::status::Arguments),
+    /// Print one line for Claude Code's status line
+    Statusline(service::statusline::Arguments),
     /// Check that everything works, and print how to fix what does not
     Doctor(doctor::Arguments),
     /// Show the service's log
@@ -164,6 +166,7 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
         Command::Stop(_) => service::start::stop(&home, &environment),
         Command::Restart(_) => service::start::restart(&home, &environment),
         Command::Status(arguments) => service::status::run(&home, &environment, arguments),
+        Command::Statusline(_) => service::statusline::run(&home),
         Command::Doctor(arguments) => doctor::run(&home, &environment, arguments),
         Command::Logs(arguments) => service::logs::run(&home, &environment, arguments),
         Command::Sessions(arguments) => memories::sessions::run(&home, &environment, arguments),

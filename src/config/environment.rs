@@ -1,6 +1,6 @@
 //! The process's environment. No other module reads it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 #[cfg(feature = "service")]
@@ -32,6 +32,9 @@ pub struct Environment {
     /// `CODEX_HOME`: where Codex keeps its settings.
     #[cfg(feature = "service")]
     pub codex_home: Option<PathBuf>,
+    /// `CLAUDE_CODE_SESSION_ATTENDED=0`, or a `CLAUDE_CODE_ENTRYPOINT` of the SDK, as older clients have it: the session runs by
+    /// `claude -p` or a program, so that nobody reads messages.
+    pub is_unattended: bool,
     /// `CLAUDE_MEM_INTERNAL=1`: the worker started this process, so hooks must do nothing.
     pub internal: bool,
     /// `CLAUDE_MEM_FILE_SYSTEM`: overrides the type of the data directory's file system, as a hexadecimal number; for tests.
@@ -67,6 +70,10 @@ impl Environment {
             data_dir: path("XDG_DATA_HOME"),
             #[cfg(feature = "service")]
             codex_home: path("CODEX_HOME"),
+            is_unattended: is_unattended(
+                std::env::var_os("CLAUDE_CODE_SESSION_ATTENDED").as_deref(),
+                std::env::var_os("CLAUDE_CODE_ENTRYPOINT").as_deref(),
+            ),
             internal: is_set("CLAUDE_MEM_INTERNAL"),
             file_system: std::env::var("CLAUDE_MEM_FILE_SYSTEM")
                 .ok()
@@ -114,6 +121,13 @@ impl Environment {
     pub fn with_overrides(overrides: &[(&str, &str)]) -> Self {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         Self { overrides: overrides.iter().map(owned).collect(), ..Self::default() }
+    }
+}
+
+fn is_unattended(attended: Option<&OsStr>, entrypoint: Option<&OsStr>) -> bool {
+    match attended {
+        Some(attended) => attended == "0",
+        None => entrypoint.is_some_and(|entrypoint| entrypoint.as_encoded_bytes().starts_with(b"sdk")),
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
+use super::http;
 use super::notice::Start;
-use super::{history, http};
 use crate::api::{PrintedContext, route};
 use crate::config::{Config, Environment};
 use crate::context::{self, Hint, RepoState, Request};
@@ -29,14 +29,12 @@ pub fn print(
     mut output: impl Write,
 ) -> io::Result<()> {
     let start = Start { home, config, environment, event };
-    let notice = database
-        .as_ref()
-        .and_then(|database| start.needed(database).or_else(|| history::offer(database, environment, event)));
+    let notice = start.needed(database.as_ref());
     let began = Instant::now();
     let database = database.or_else(|| store::open_to_read(home, config.hook.busy_ms).ok());
     let answer = context_for(home, config, environment, event, database.as_ref());
     let context = answer.as_ref().map(|answer| answer.context.as_str()).unwrap_or_default();
-    let notice = notice.or_else(|| start.always(database.as_ref()?, answer.as_ref()));
+    let notice = notice.or_else(|| start.always(database.as_ref(), answer.as_ref()));
     write_answer(&mut output, "SessionStart", context, notice.as_deref())?;
     if let (Some(answer), Some(session), Some(database)) = (answer, &event.session, database) {
         note_shown(&database, "context", session, answer, began.elapsed(), event.at);

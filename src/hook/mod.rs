@@ -68,7 +68,7 @@ pub fn run(
     };
     if let Err(error) = home.check_local() {
         // Nothing is recorded here, and the user has to know that in every session.
-        if verb == Verb::Context {
+        if verb == Verb::Context && !environment.is_unattended {
             let message = format!("claude-mem: nothing is remembered: {error}");
             context::write_answer(&mut output, "SessionStart", "", Some(&message))?;
         }

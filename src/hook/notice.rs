@@ -5,6 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use rusqlite::Connection;
 
+use super::history;
 use crate::api::PrintedContext;
 use crate::config::{Config, Environment, Notice};
 use crate::model::{Event, Millis};
@@ -12,6 +13,7 @@ use crate::paths::Home;
 use crate::project::Project;
 use crate::spool;
 use crate::store::{self, projects};
+use crate::text::number::counted;
 
 const HOUR: Millis = 60 * 60_000;
 const DAY: Millis = 24 * HOUR;
@@ -28,28 +30,31 @@ pub struct Start<'s> {
 }
 
 impl Start<'_> {
-    /// Returns the most urgent message that was not shown yet.
-    pub fn needed(&self, database: &Connection) -> Option<String> {
-        if self.config.context.notice == Notice::Never {
-            return None;
-        }
+    /// Returns the most urgent message that was not shown yet. Without a reader it stays for the next session.
+    pub fn needed(&self, database: Option<&Connection>) -> Option<String> {
+        let database = database.filter(|_| self.is_wanted())?;
         let left = || store::take_notice(database).ok().flatten();
         let message = left().or_else(|| self.lost(database)).or_else(|| self.backlog(database));
-        message.or_else(|| self.welcome(database)).map(|message| one_line(&message))
+        let offer = || history::offer(database, self.environment, self.event);
+        message.or_else(|| self.welcome(database)).or_else(offer).map(|message| one_line(&message))
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.config.context.notice != Notice::Never && !self.environment.is_unattended
     }
 
     /// Returns a line about the project's memory, if the user wants one in every session.
-    pub fn always(&self, database: &Connection, answer: Option<&PrintedContext>) -> Option<String> {
+    pub fn always(&self, database: Option<&Connection>, answer: Option<&PrintedContext>) -> Option<String> {
+        let database =
+            database.filter(|_| self.is_wanted() && self.config.context.notice == Notice::Always)?;
         let session = self.event.session.as_ref()?;
-        if self.config.context.notice != Notice::Always {
-            return None;
-        }
         let place = Project::of(Path::new(&session.cwd), &self.config.capture);
         let project = projects::name_of(database, &place).ok()?;
         let count = store::count_observations(database, &project).ok()?;
-        let noun = if count == 1 { "memory" } else { "memories" };
-        let tokens = answer.map_or(0, |answer| answer.tokens);
-        Some(one_line(&format!("claude-mem: {count} {noun} of {project} ({tokens} tokens)")))
+        let memories = counted(count, "memory", "memories");
+        let tokens = i64::try_from(answer.map_or(0, |answer| answer.tokens)).unwrap_or(i64::MAX);
+        let tokens = counted(tokens, "token", "tokens");
+        Some(one_line(&format!("claude-mem: {memories} of {project} ({tokens}) · claude-mem open")))
     }
 
     /// Events that neither the database nor the spool took.
@@ -57,8 +62,8 @@ impl Start<'_> {
         let notes = spool::dropped_notes(self.home, self.environment);
         let age = notes.iter().filter_map(|note| self.age(note)).min()?;
         let count = spool::dropped(self.home, self.environment);
-        let noun = if count == 1 { "event was" } else { "events were" };
-        let message = format!("claude-mem: {count} {noun} lost; `claude-mem doctor` shows why");
+        let count = counted(i64::try_from(count).unwrap_or(i64::MAX), "event was", "events were");
+        let message = format!("claude-mem: {count} lost; `claude-mem doctor` shows why");
         (age < NEWS && self.is_new(database, &message, NEWS)).then_some(message)
     }
 

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::StoreError;
+use super::{StoreError, context, log};
 use crate::api::Overview;
 use crate::model::{Millis, SessionId};
 
@@ -38,6 +38,34 @@ pub fn read(database: &Connection, day: Millis) -> Result<Overview, StoreError> 
             sessions: row.get(10)?,
         })
     })?)
+}
+
+/// Figures for the line that a session shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SessionFigures {
+    /// Memories that the session was shown.
+    pub shown: i64,
+    /// Rows that wait or are being processed.
+    pub waiting: i64,
+    /// Cost today in US dollars.
+    pub cost_usd_today: f64,
+}
+
+/// Reads the figures of a session. `day` is the start of today.
+pub fn of_session(
+    database: &Connection,
+    session: &SessionId,
+    day: Millis,
+) -> Result<SessionFigures, StoreError> {
+    let mut ids = context::shown(database, session)?.ids;
+    ids.sort_unstable();
+    ids.dedup();
+    let sql = "SELECT count(*) FROM pending_queue WHERE status IN ('raw', 'processing')";
+    Ok(SessionFigures {
+        shown: i64::try_from(ids.len()).unwrap_or(i64::MAX),
+        waiting: database.query_row(sql, [], |row| row.get(0))?,
+        cost_usd_today: log::spent_since(database, day)?,
+    })
 }
 
 /// Deletes a session with everything made of it, without a trace. Used for the test sessions of

@@ -1,7 +1,8 @@
-//! Helpers for text: ages in words, one bounded line, plain text without control sequences.
+//! Helpers for text: ages in words, numbers, one bounded line, plain text without control sequences.
 
 pub mod age;
 pub mod line;
+pub mod number;
 #[cfg(feature = "service")]
 mod plain;
 

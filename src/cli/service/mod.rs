@@ -7,6 +7,7 @@ pub mod mcp;
 pub mod queue;
 pub mod start;
 pub mod status;
+pub mod statusline;
 pub mod worker;
 
 use std::fs;

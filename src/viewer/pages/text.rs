@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use crate::clock;
 use crate::model::Millis;
 use crate::text::age;
+pub use crate::text::number::{counted, grouped};
 
 /// Returns at most `most` characters of a text, and says how many are missing. Control characters become visible, so that
 /// escape sequences and changes of direction are seen and have no effect.
@@ -37,24 +38,6 @@ fn show(letter: char, shown: &mut String) {
         | '\u{e0000}'..='\u{e007f}' => shown.push_str(&format!("⟨U+{:04X}⟩", letter as u32)),
         _ => shown.push(letter),
     }
-}
-
-/// A number with separators.
-pub fn grouped(number: i64) -> String {
-    let digits = number.unsigned_abs().to_string();
-    let mut grouped = if number < 0 { String::from("-") } else { String::new() };
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-/// A number with its noun.
-pub fn counted(number: i64, one: &str, many: &str) -> String {
-    format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
 /// A size in bytes.

@@ -5,14 +5,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::harness::sandbox::Sandbox;
+use crate::harness::sandbox::{Sandbox, program, run};
 
 /// Starts a new session and returns the line.
 fn shown(sandbox: &Sandbox) -> Option<String> {
+    shown_with(sandbox, &[])
+}
+
+/// The same with these variables.
+fn shown_with(sandbox: &Sandbox, variables: &[(&str, &str)]) -> Option<String> {
     static SESSIONS: AtomicUsize = AtomicUsize::new(0);
     let session = format!("s{}", SESSIONS.fetch_add(1, Ordering::Relaxed));
     let payload = json!({"session_id": session, "cwd": sandbox.path(), "hook_event_name": "SessionStart", "source": "startup"});
-    let ran = sandbox.hook("context", payload.to_string());
+    let mut hook = sandbox.hook_command("context");
+    hook.envs(variables.iter().copied());
+    let ran = run(hook, payload.to_string().as_bytes());
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     let answer: Value = serde_json::from_str(&ran.stdout).unwrap_or_default();
     let line = answer["systemMessage"].as_str().map(str::to_owned);
@@ -68,5 +75,60 @@ fn notices_are_for_those_who_want_them() {
         assert!(shown(&sandbox).is_some_and(|line| !line.contains("memories")));
     }
     let line = shown(&sandbox).unwrap();
-    assert!(line.starts_with("claude-mem: 0 memories of ") && line.ends_with("tokens)"), "{line}");
+    assert!(
+        line.starts_with("claude-mem: 0 memories of ") && line.ends_with("(0 tokens) · claude-mem open"),
+        "{line}"
+    );
+}
+
+#[test]
+fn sessions_without_a_reader_keep_the_messages_for_the_next_one() {
+    let sandbox = with_everything_to_say();
+    sandbox.configure("[context]\nnotice = \"always\"\n");
+    for unattended in [
+        [("CLAUDE_CODE_SESSION_ATTENDED", "0"), ("CLAUDE_CODE_ENTRYPOINT", "sdk-cli")],
+        // As older clients have it.
+        [("CLAUDE_CODE_ENTRYPOINT", "sdk-cli"), ("CLAUDECODE", "1")],
+        [("CLAUDE_CODE_ENTRYPOINT", "sdk-ts"), ("CLAUDECODE", "1")],
+    ] {
+        assert_eq!(shown_with(&sandbox, &unattended), None, "{unattended:?}");
+    }
+    let attended = [("CLAUDE_CODE_SESSION_ATTENDED", "1"), ("CLAUDE_CODE_ENTRYPOINT", "cli")];
+    assert!(shown_with(&sandbox, &attended).unwrap().contains("refuses the key"));
+}
+
+/// The status line for this input.
+fn status_line(sandbox: &Sandbox, input: &str) -> String {
+    let mut command = sandbox.command(program("claude-mem"));
+    command.arg("statusline");
+    let ran = run(command, input.as_bytes());
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    assert_eq!(ran.stdout.lines().count(), 1, "{ran:?}");
+    ran.stdout.trim_end().to_owned()
+}
+
+#[test]
+fn the_status_line_has_the_sessions_memories_the_queue_and_the_cost() {
+    let sandbox = Sandbox::new();
+    assert_eq!(status_line(&sandbox, "{}"), "claude-mem: no memories yet");
+    assert!(!sandbox.data().exists(), "looking creates nothing");
+    let payload = crate::harness::sandbox::tool_payload("s", "t", sandbox.path(), &Value::Null);
+    sandbox.hook("save", payload).assert_unnoticed();
+    let now = "(unixepoch() + 1) * 1000";
+    let rows = format!(
+        "INSERT INTO event_log (event_type, session_id, data, cost_usd, created_at) VALUES
+           ('context', 's', json_object('shown', json_array(3, 4, 5), 'source', 'startup'), NULL, {now}),
+           ('context_prompt', 's', json_object('shown', json_array(5, 6)), NULL, {now} + 1),
+           ('context', 'other', json_object('shown', json_array(7), 'source', 'startup'), NULL, {now}),
+           ('llm_call', 's', '{{}}', 0.034, {now}), ('llm_call', 's', '{{}}', 5, 0);"
+    );
+    sandbox.database().execute_batch(&rows).unwrap();
+    let input =
+        r#"{"session_id": "s", "cwd": "/w", "model": {"id": "m"}, "prompt_cache": {"hit_ratio": 0.9}}"#;
+    assert_eq!(status_line(&sandbox, input), "claude-mem: 4 memories · 1 queued · $0.03 today");
+    for input in [r#"{"session_id": "other"}"#, "", "[1", r#"{"session_id": 7}"#] {
+        let line = status_line(&sandbox, input);
+        let shown = if input.contains("other") { "1 memory" } else { "0 memories" };
+        assert_eq!(line, format!("claude-mem: {shown} · 1 queued · $0.03 today"), "{input}");
+    }
 }
