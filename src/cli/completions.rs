@@ -1,7 +1,8 @@
 //! `claude-mem completions`, and the man pages for packages. Both are generated from the command
 //! definitions.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::CommandFactory;
@@ -25,15 +26,29 @@ pub struct ManArguments {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let mut command = super::Arguments::command();
-    let mut text = Vec::new();
-    clap_complete::generate(arguments.shell, &mut command, "claude-mem", &mut text);
-    out!("{}", String::from_utf8_lossy(&text));
+    out!("{}", script(arguments.shell));
     Ok(ExitCode::SUCCESS)
 }
 
 pub fn man(arguments: &ManArguments) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(&arguments.directory)?;
-    clap_mangen::generate_to(super::Arguments::command(), &arguments.directory)?;
+    write_man(&arguments.directory)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the completion script for a shell.
+pub fn script(shell: clap_complete::Shell) -> String {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut super::Arguments::command(), "claude-mem", &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Writes the man pages into a directory and returns their paths.
+pub fn write_man(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    clap_mangen::generate_to(super::Arguments::command(), directory)?;
+    let is_page = |name: &str| name.starts_with("claude-mem") && name.ends_with(".1");
+    let names = std::fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name()));
+    let names = names.collect::<io::Result<Vec<_>>>()?;
+    let pages = names.iter().filter(|name| name.to_str().is_some_and(is_page));
+    Ok(pages.map(|name| directory.join(name)).collect())
 }

@@ -22,7 +22,7 @@ use crate::worker::system::ram;
 /// The names of all tools.
 pub const TOOLS: [&str; 6] = ["search", "timeline", "get", "recent", "save", "forget"];
 
-/// Serves these tools, or all if none is named, until the input ends.
+/// Serves the tools of these names until the input ends.
 pub fn run(home: &Home, environment: &Environment, wanted: &[String]) -> anyhow::Result<()> {
     // Input, output, searches and memory release run on different threads, and each would keep an
     // arena of its own.
@@ -31,7 +31,7 @@ pub fn run(home: &Home, environment: &Environment, wanted: &[String]) -> anyhow:
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut tools = tools::all();
-    tools.retain(|tool| wanted.is_empty() || wanted.iter().any(|name| *name == tool.name));
+    tools.retain(|tool| wanted.iter().any(|name| *name == tool.name));
     let server = server::Server::new(home.clone(), environment.clone(), tools);
     let served = runtime.block_on(serve(server));
     // A thread that waits for input must not delay the exit.

@@ -1,5 +1,5 @@
-//! `claude-mem install`: sets up programs, settings, hooks and service, in this order, and records
-//! each change.
+//! `claude-mem install`: sets up programs, settings, hooks, tools, completions and the service, in this order, and
+//! records each change.
 //!
 //! The record is saved after each part, so that `uninstall` can also undo an interrupted
 //! installation.
@@ -14,7 +14,9 @@ mod report;
 mod service_files;
 pub mod settings;
 pub mod settings_file;
+mod shell;
 pub mod systemd;
+mod tools;
 pub mod uninstall;
 
 use std::io::{self, IsTerminal as _};
@@ -107,22 +109,19 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let programs = installation.programs(running, arguments.bin_dir.clone())?;
     installation.settings()?;
     installation.client()?;
-    if let Some(hooks) = hooks {
-        installation.hooks(&hooks, &programs)?;
+    if let Some(hooks) = &hooks {
+        installation.hooks(hooks, &programs)?;
+        installation.tools(hooks, &programs, arguments.project)?;
     }
+    installation.shell(&programs)?;
     if !arguments.no_service {
         installation.service(&programs)?;
     }
-    let heading = if arguments.dry_run { "Would do (nothing was changed):" } else { "Done:" };
-    installation.report.print(heading);
+    installation.report.print(arguments.dry_run);
     if !arguments.dry_run {
-        if !arguments.no_hooks && installation.report.is_good() {
-            let which = if arguments.project { " in this project" } else { "" };
-            outln!(
-                "\nNew Claude Code sessions{which} are now remembered; sessions that are already running are not."
-            );
-        }
-        outln!("\nRun `claude-mem doctor` to check the installation.");
+        let is_ready = hooks.is_some() && installation.report.is_good();
+        let next = if is_ready { "start a new Claude Code session" } else { "run `claude-mem doctor`" };
+        outln!("\nNext: {next}.");
         offer_histories(home, environment, arguments.backfill)?;
     }
     Ok(if installation.report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -150,8 +149,7 @@ impl Installation<'_> {
             self.home.prepare()?;
         }
         self.agent(agent, &Programs::running()?)?;
-        let heading = if self.is_dry { "Would do (nothing was changed):" } else { "Done:" };
-        self.report.print(heading);
+        self.report.print(self.is_dry);
         Ok(ExitCode::SUCCESS)
     }
 

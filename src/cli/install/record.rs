@@ -5,9 +5,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use super::agents::Agent;
+use super::settings_file;
 use crate::paths::Home;
 
 /// The manager that starts the service on this machine.
@@ -76,6 +78,10 @@ pub struct Record {
     pub programs: Vec<PathBuf>,
     /// Settings of other agents that have our entry.
     pub agents: Vec<AgentFile>,
+    /// The client's program that registered our MCP server; none if nobody did.
+    pub mcp: Option<PathBuf>,
+    /// Commands in the client, completions and man pages.
+    pub extras: Vec<PathBuf>,
     /// Directories we created, in order of creation.
     pub directories: Vec<PathBuf>,
 }
@@ -111,6 +117,42 @@ impl Record {
             }
         }
         Ok(())
+    }
+
+    /// Writes files that `uninstall` removes.
+    pub fn write_extras(&mut self, files: &[(PathBuf, String)]) -> anyhow::Result<()> {
+        for (file, text) in files {
+            self.make_directory(file.parent().unwrap_or(Path::new("/")))?;
+            settings_file::write_whole(file, text, 0o644)
+                .with_context(|| format!("cannot write {}", file.display()))?;
+            self.add_extra(file.clone());
+        }
+        Ok(())
+    }
+
+    /// Records a file that `uninstall` removes.
+    pub fn add_extra(&mut self, file: PathBuf) {
+        if !self.extras.contains(&file) {
+            self.extras.push(file);
+        }
+    }
+
+    /// Removes the extras that `is_chosen` accepts, with the folders that they leave empty. Best effort.
+    pub fn remove_extras(&mut self, is_chosen: impl Fn(&PathBuf) -> bool) {
+        for file in std::mem::take(&mut self.extras) {
+            if !is_chosen(&file) {
+                self.extras.push(file);
+                continue;
+            }
+            let _ = fs::remove_file(&file);
+            for folder in file
+                .ancestors()
+                .skip(1)
+                .take_while(|folder| self.directories.iter().any(|ours| ours == folder))
+            {
+                let _ = fs::remove_dir(folder);
+            }
+        }
     }
 
     /// Returns the settings file of that path, if we wired it.

@@ -9,7 +9,7 @@ use super::client::{self, Neighbour};
 use super::hooks::hash;
 use super::record::{Manager, Record, WiredFile};
 use super::report::Report;
-use super::{agents, settings, settings_file, systemd};
+use super::{agents, settings, settings_file, systemd, tools};
 use crate::cli::output::progress::is_agreed;
 use crate::cli::{run_command, service};
 use crate::config::{self, Environment};
@@ -63,6 +63,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         Removal { home, environment, is_dry: arguments.dry_run, record, report: Report::default() };
     if !arguments.no_hooks {
         removal.hooks();
+        tools::remove(&mut removal.record, &mut removal.report, environment, arguments.dry_run);
         removal.plugin();
         agents::remove_all(&mut removal.record, &mut removal.report, arguments.dry_run);
     }
@@ -77,8 +78,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     } else if !arguments.dry_run && home.dir().is_dir() {
         removal.record.save(home)?;
     }
-    let heading = if arguments.dry_run { "Would do (nothing was changed):" } else { "Done:" };
-    removal.report.print(heading);
+    removal.report.print(arguments.dry_run);
     Ok(if removal.report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -187,6 +187,12 @@ impl Removal<'_> {
     }
 
     fn programs(&mut self) {
+        if !self.record.extras.is_empty() {
+            self.report.step("shell", "remove completions and man pages");
+        }
+        if !self.is_dry {
+            self.record.remove_extras(|_| true);
+        }
         for program in std::mem::take(&mut self.record.programs) {
             self.report.step("programs", format!("remove {}", program.display()));
             if self.is_dry {

@@ -123,7 +123,7 @@ fn install_works_from_scratch_and_uninstall_leaves_only_data() {
     let bin = home.path("tools/bin");
     let bin_dir = bin.to_str().unwrap();
     let output = home.mem(&["install", "--bin-dir", bin_dir]);
-    assert!(output.contains("add hooks for 6 events") && output.contains("started, pid"), "{output}");
+    assert!(output.contains("added hooks for 6 events") && output.contains("started, pid"), "{output}");
     assert!(bin.join("claude-mem-hook").exists());
     let doctor = run(home.command(bin.join("claude-mem"), &["doctor"]), b"");
     assert_eq!(doctor.code, Some(0), "{doctor:?}");

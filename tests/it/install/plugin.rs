@@ -43,10 +43,7 @@ fn the_plugin_wires_what_install_wires() {
 #[test]
 fn the_plugins_parts_fit_together() {
     let manifest = json_file(&plugin().join(".claude-plugin/plugin.json"));
-    assert_eq!(
-        (&manifest["name"], &manifest["version"]),
-        (&json!("session-memory"), &json!(env!("CARGO_PKG_VERSION")))
-    );
+    assert_eq!((&manifest["name"], &manifest["version"]), (&json!("mem"), &json!(env!("CARGO_PKG_VERSION"))));
     let name = manifest["name"].as_str().unwrap();
     assert!(!name.starts_with("claude"), "the client keeps such names for its maker's plugins");
     let settings = include_str!("../../../config/claude-mem.toml");
@@ -60,7 +57,7 @@ fn the_plugins_parts_fit_together() {
         let source = place.join(entry["source"].as_str().unwrap());
         assert_eq!(json_file(&source.join(".claude-plugin/plugin.json")), manifest);
     }
-    for text in ["skills/mem-search/SKILL.md", "commands/mem.md", "commands/mem-status.md"] {
+    for text in ["skills/mem/SKILL.md", "skills/search/SKILL.md", "skills/status/SKILL.md"] {
         let text = std::fs::read_to_string(plugin().join(text)).unwrap();
         let (head, _) = text.strip_prefix("---\n").unwrap().split_once("\n---\n").unwrap();
         assert!(head.lines().any(|line| line.starts_with("description: ")), "{head}");
