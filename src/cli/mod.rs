@@ -90,6 +90,9 @@ enum Command {
     Mcp(service::mcp::Arguments),
     /// Open the memory in a browser
     Open(open::Arguments),
+    /// Send one request to the service and print the JSON response
+    #[command(hide = true)]
+    Call(service::call::Arguments),
     /// Inspect the queue, retry failed events, delete finished ones
     Queue(service::queue::Arguments),
     /// Delete memories permanently
@@ -179,6 +182,7 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
         Command::Model(arguments) => data::model::run(&home, &environment, arguments),
         Command::Mcp(arguments) => service::mcp::run(&home, &environment, arguments),
         Command::Open(arguments) => open::run(&home, &environment, arguments),
+        Command::Call(arguments) => service::call::run(&home, arguments),
         Command::Queue(arguments) => service::queue::run(&home, &environment, arguments),
         Command::Forget(arguments) => memories::forget::run(&home, &environment, arguments),
         Command::Stats(arguments) => memories::stats::run(&home, &environment, arguments),

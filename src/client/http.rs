@@ -49,6 +49,11 @@ impl Call {
         Self::post(&route.replace("{id}", &encoded(id)), body)
     }
 
+    /// A request as somebody else wrote it.
+    pub fn raw(method: Method, target: String) -> Self {
+        Self { method, target, body: None }
+    }
+
     /// Sends the request and returns the body of a successful response as it arrives.
     pub async fn stream(&self, socket: &Path) -> anyhow::Result<hyper::body::Incoming> {
         let response = tokio::time::timeout(TIMEOUT, self.request(socket)).await;

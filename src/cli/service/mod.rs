@@ -1,5 +1,6 @@
 //! Starts and stops the service through its manager on this machine.
 
+pub mod call;
 pub mod detached_worker;
 pub mod log_file;
 pub mod logs;
