@@ -23,9 +23,8 @@ pub struct Arguments {
 pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let call = Call::raw(arguments.method.clone(), arguments.target.clone());
     let answer = block_on(call.send::<Value>(&home.socket()))?;
-    let answer = answer.unwrap_or_else(|_| {
-        Err(ApiError::degraded("the service does not answer; run `claude-mem doctor`"))
-    });
+    let answer = answer
+        .unwrap_or_else(|_| Err(ApiError::degraded("the service does not answer; run `claude-mem doctor`")));
     match answer {
         Ok(answer) => outln!("{answer}"),
         Err(error) => {

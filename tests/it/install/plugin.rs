@@ -34,7 +34,7 @@ fn the_plugin_wires_what_install_wires() {
         };
         events.entry(wire.event).or_insert_with(|| json!([])).as_array_mut().unwrap().push(group);
     }
-    let expected = json!({ "hooks": events });
+    let expected = json!({ "modules": ["./register.js"], "hooks": events });
     let file = plugin().join("hooks/hooks.json");
     assert_eq!(json_file(&file), expected, "write this into {}:\n{expected:#}", file.display());
     assert!(hook_events::is_ours(&format!("{RUN} save")), "install must know the plugin's hooks as ours");
