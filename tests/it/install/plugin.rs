@@ -166,7 +166,7 @@ fn plugin_and_install_together_do_nothing_twice() {
             let session = format!("s{round}");
             let output = both(&sandbox, "context", &start(&session, sandbox.path()));
             assert_eq!(output.len(), 1, "printed twice, or not at all: {output:?}");
-            assert!(output[0].contains("Paint the boat"), "{output:?}");
+            assert!(output[0].contains("# Memory of "), "{output:?}");
             both(&sandbox, "new", &prompt(&session, sandbox.path()));
             let count = format!("SELECT count(*) FROM user_prompts WHERE session_id = '{session}'");
             assert_eq!(sandbox.get::<i64>(&count), 1);

@@ -364,6 +364,7 @@ fn the_terminal_shows_the_notice_once_and_records_an_interrupted_turn() {
         wait_for("the request", || {
             desk.conversations().iter().any(|body| body.to_string().contains("the tide"))
         });
+        terminal.wait_for("the running turn", |screen| screen.contains("esc to interrupt"));
         terminal.tmux(&["send-keys", "-t", "t", "Escape"]);
         let aborted =
             "SELECT count(*) FROM pending_queue WHERE kind = 'summarize' AND payload LIKE '%TurnAborted%'";
