@@ -29,6 +29,13 @@ pub fn date(now: Millis) -> String {
     zoned.date().to_string()
 }
 
+/// Returns the user's local time, as in `2026-11-18 07:30`.
+#[cfg(feature = "service")]
+pub fn local_time(at: Millis) -> String {
+    let zoned = Timestamp::from_millisecond(at).unwrap_or_default().to_zoned(TimeZone::system());
+    zoned.strftime("%Y-%m-%d %H:%M").to_string()
+}
+
 /// Returns the start of the user's local day.
 #[cfg(feature = "service")]
 pub fn day_start(now: Millis) -> Millis {
@@ -50,6 +57,12 @@ impl Day {
     /// Returns the day of this time in the machine's time zone.
     pub fn local(now: Millis) -> Self {
         Self::in_zone(now, TimeZone::system())
+    }
+
+    /// Returns the local day with this date, as in `2026-11-18`; none if it is not a date.
+    pub fn of_date(date: &str) -> Option<Self> {
+        let start = date.parse::<jiff::civil::Date>().ok()?.to_zoned(TimeZone::system()).ok()?;
+        Some(Self::local(start.timestamp().as_millisecond()))
     }
 
     /// Returns the day of this time in a time zone. A time outside the calendar gets its own day.

@@ -47,6 +47,35 @@ pub struct Turn {
     pub payloads: i64,
 }
 
+/// The work of a day, by project.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Day {
+    /// The user's local date, as in `2026-11-18`.
+    pub date: String,
+    /// Projects with notes of that day, by name.
+    pub projects: Vec<ProjectDay>,
+}
+
+/// A project's work of a day.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProjectDay {
+    /// The project's name.
+    pub project: String,
+    /// Sessions with notes of that day, oldest first.
+    pub sessions: Vec<SessionDay>,
+}
+
+/// A session's work of a day.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionDay {
+    /// The session.
+    pub session: SessionRow,
+    /// Its notes of that day, oldest first.
+    pub notes: Vec<NoteLine>,
+    /// Points that it has left open.
+    pub open_items: Vec<String>,
+}
+
 /// A note in a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -70,6 +99,17 @@ pub struct NoteLine {
     pub created_at: Millis,
     /// True if it is pinned.
     pub pinned: bool,
+}
+
+impl NoteLine {
+    /// Its title, or its summary if it has none.
+    pub fn heading(&self) -> &str {
+        match (self.title.as_str(), self.summary.as_str()) {
+            ("", "") => "(no text)",
+            ("", summary) => summary,
+            (title, _) => title,
+        }
+    }
 }
 
 /// A note with everything around it.

@@ -21,7 +21,10 @@ pub use corrections::{
     Curated, EditRequest, LearningRow, MergeRequest, PinRequest, Veto, VetoRequest, Vetoes,
 };
 pub use error::{ApiError, ErrorBody, ErrorCode};
-pub use history::{EventLine, Events, Injection, NoteHistory, NoteLine, NoteVersion, SessionHistory, Turn};
+pub use history::{
+    Day, EventLine, Events, Injection, NoteHistory, NoteLine, NoteVersion, ProjectDay, SessionDay,
+    SessionHistory, Turn,
+};
 pub use memories::{
     Changed, Correction, Hit, KnownProject, LearningLine, Memories, Memory, ObservationRow, Observations,
     Project, Projects, Recent, RecentSession, Saved, ScoreParts, SearchQuery, SearchResponse, Statement,
@@ -78,7 +81,7 @@ pub mod route {
     pub const SESSION_SUMMARIZE: &str = "/api/sessions/{id}/summarize";
     /// GET: [`SessionStatus`](super::SessionStatus).
     pub const SESSION_STATUS: &str = "/api/sessions/{id}/status";
-    /// GET with `from`: [`SessionHistory`](super::SessionHistory).
+    /// GET with `from`: [`SessionHistory`](super::SessionHistory). The beginning of an id is enough if only one session has it.
     pub const SESSION_HISTORY: &str = "/api/sessions/{id}/history";
     /// GET with `prompt`: [`Events`](super::Events) of a turn.
     pub const SESSION_EVENTS: &str = "/api/sessions/{id}/events";
@@ -104,6 +107,8 @@ pub mod route {
     pub const LIVE: &str = "/api/activity/live";
     /// GET with `project`: [`Days`](super::Days).
     pub const DAYS: &str = "/api/activity/days";
+    /// GET with `date` and `project`: [`Day`](super::Day).
+    pub const DAY: &str = "/api/activity/day";
     /// GET with `days`: [`Value`](super::Value).
     pub const VALUE: &str = "/api/value";
     /// GET: [`Settings`](super::Settings).
@@ -114,7 +119,7 @@ pub mod route {
     pub const METRICS: &str = "/metrics";
 
     /// Every route with its methods, in the order of the documentation.
-    pub const ALL: [(&str, &str); 38] = [
+    pub const ALL: [(&str, &str); 39] = [
         ("GET", HEALTH),
         ("POST", NUDGE),
         ("GET", QUEUE_STATS),
@@ -149,6 +154,7 @@ pub mod route {
         ("GET", ACTIVITY),
         ("GET", LIVE),
         ("GET", DAYS),
+        ("GET", DAY),
         ("GET", VALUE),
         ("GET", SETTINGS),
         ("POST", RETRY),

@@ -45,7 +45,7 @@ pub struct SessionRow {
     pub ended_at: Option<Millis>,
     /// Number of prompts.
     pub prompt_count: i64,
-    /// Title of its digest.
+    /// Title of its digest, else the beginning of its first prompt.
     #[serde(default)]
     pub title: Option<String>,
     /// Outcome of its digest.
@@ -60,6 +60,13 @@ pub struct SessionRow {
     /// The agent: claude-code, codex, …
     #[serde(default)]
     pub agent: String,
+}
+
+impl SessionRow {
+    /// Its title, or its id if it has none.
+    pub fn heading(&self) -> &str {
+        self.title.as_deref().filter(|title| !title.is_empty()).unwrap_or(&self.id)
+    }
 }
 
 /// A session and its counts.

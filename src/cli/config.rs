@@ -23,6 +23,13 @@ enum Action {
     Path,
 }
 
+impl Arguments {
+    /// True if the output may be long.
+    pub fn is_paged(&self) -> bool {
+        matches!(self.action, Action::Show)
+    }
+}
+
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match arguments.action {
         Action::Show => out!("{DEFAULTS}"),

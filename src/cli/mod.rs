@@ -76,7 +76,9 @@ enum Command {
     Search(memories::search::Arguments),
     /// Show the memories around a memory
     Timeline(memories::timeline::Arguments),
-    /// Show memories in full
+    /// Show what was done today, by project
+    Today(memories::today::Arguments),
+    /// Show memories or sessions in full
     Show(memories::show::Arguments),
     /// Show the context that a session started here would get
     Context(memories::context::Arguments),
@@ -103,7 +105,7 @@ enum Command {
     Backup(data::backup::Arguments),
     /// Replace the database with a backup
     Restore(data::restore::Arguments),
-    /// Export all memories as JSON lines
+    /// Export all memories as JSON lines, or as Markdown
     Export(data::export::Arguments),
     /// Import an export, a backup, or another claude-mem's database
     Import(data::import::Arguments),
@@ -118,6 +120,25 @@ enum Command {
     /// Write the man pages into a directory
     #[command(hide = true)]
     Man(completions::ManArguments),
+}
+
+impl Command {
+    /// True for commands whose output may be longer than a screen and that ask nothing.
+    fn is_paged(&self) -> bool {
+        match self {
+            Self::Sessions(_)
+            | Self::Search(_)
+            | Self::Timeline(_)
+            | Self::Today(_)
+            | Self::Show(_)
+            | Self::Context(_)
+            | Self::Stats(_) => true,
+            Self::Logs(arguments) => !arguments.follow,
+            Self::Config(arguments) => arguments.is_paged(),
+            Self::Queue(arguments) => arguments.is_paged(),
+            _ => false,
+        }
+    }
 }
 
 /// Runs the command. Prints an error once, as a sentence to act on.
@@ -159,6 +180,9 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let home = Home::locate(environment.mem_home.clone(), environment.user_home.clone())?
         .on(environment.file_system);
+    if arguments.command.is_paged() {
+        output::stdout::page();
+    }
     match &arguments.command {
         Command::Install(arguments) => install::run(&home, &environment, arguments),
         Command::Uninstall(arguments) => install::uninstall::run(&home, &environment, arguments),
@@ -175,6 +199,7 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
         Command::Sessions(arguments) => memories::sessions::run(&home, &environment, arguments),
         Command::Search(arguments) => memories::search::run(&home, &environment, arguments),
         Command::Timeline(arguments) => memories::timeline::run(&home, &environment, arguments),
+        Command::Today(arguments) => memories::today::run(&home, &environment, arguments),
         Command::Show(arguments) => memories::show::run(&home, &environment, arguments),
         Command::Context(arguments) => memories::context::run(&home, &environment, arguments),
         Command::Reindex(_) => data::reindex::run(&home),
@@ -188,7 +213,7 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
         Command::Stats(arguments) => memories::stats::run(&home, &environment, arguments),
         Command::Backup(arguments) => data::backup::run(&home, arguments),
         Command::Restore(arguments) => data::restore::run(&home, &environment, arguments),
-        Command::Export(arguments) => data::export::run(&home, arguments),
+        Command::Export(arguments) => data::export::run(&home, &environment, arguments),
         Command::Import(arguments) => data::import::run(&home, arguments),
         Command::Backfill(arguments) => data::backfill::run(&home, &environment, arguments),
         Command::Sync(arguments) => sync::run(&home, &environment, arguments),

@@ -15,11 +15,13 @@ use rusqlite::Connection;
 use serde::de::DeserializeOwned;
 
 use crate::api::{
-    self, ApiError, Changed, ContextQuery, ContextResponse, Health, InSessionQuery, InSessionResponse,
-    Memories, Projects, Recent, Saved, SearchQuery, SearchResponse, Statement, Timeline, Within, route,
+    self, ApiError, Changed, ContextQuery, ContextResponse, Day, Health, InSessionQuery, InSessionResponse,
+    Memories, Projects, Recent, Saved, SearchQuery, SearchResponse, SessionHistory, Statement, Timeline,
+    Within, route,
 };
 use crate::config::{Config, Environment};
 use crate::context::Hint;
+use crate::model::SessionId;
 use crate::paths::Home;
 use crate::project::Project;
 use crate::repository::Repositories;
@@ -27,7 +29,7 @@ use crate::search::{self, Request, Similarity, embedding, response};
 use crate::store::context::Shown;
 use crate::store::index::search as index;
 use crate::store::index::search::Kind;
-use crate::store::{self, StoreError, projects};
+use crate::store::{self, StoreError, browse, projects};
 use crate::worker::session_context::{self, ClientMemory};
 use crate::{clock, manual_memories};
 pub use http::{Call, encoded};
@@ -152,6 +154,34 @@ impl MemoryClient {
         let query = serde_json::json!({"project": project, "limit": limit, "offset": offset});
         self.read(Call::get(route::RECENT, &query), move |database, _| {
             Ok(response::recent(database, &project, limit, offset, clock::now())?)
+        })
+        .await
+    }
+
+    /// Returns a session with its turns from a prompt number on. The beginning of its id is enough.
+    pub async fn session(&self, id: &str, from: i64) -> Result<SessionHistory, ClientError> {
+        let call = Call::on(Method::GET, route::SESSION_HISTORY, id, &serde_json::json!({"from": from}));
+        let id = SessionId(id.to_owned());
+        self.read(call, move |database, _| {
+            let missing = || {
+                ClientError::Message(format!(
+                    "there is no session {}, or more than one begins so",
+                    id.as_str()
+                ))
+            };
+            browse::session(database, &id, from)?.ok_or_else(missing)
+        })
+        .await
+    }
+
+    /// Returns the work of a day, like `2026-11-18`, by project.
+    pub async fn day(&self, date: &str, project: Option<String>) -> Result<Day, ClientError> {
+        let call = Call::get(route::DAY, &serde_json::json!({"date": date, "project": project}));
+        let date = date.to_owned();
+        self.read(call, move |database, _| {
+            let bounds = clock::Day::of_date(&date);
+            let bounds = bounds.ok_or_else(|| ClientError::Message(format!("{date} is not a date")))?;
+            Ok(Day { projects: browse::day(database, bounds, project.as_deref())?, date })
         })
         .await
     }

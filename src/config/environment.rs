@@ -110,6 +110,23 @@ impl Environment {
         std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
     }
 
+    /// `PAGER`: the command that shows long output; `less` if it is not set, none if it is `cat` or empty, and none on a
+    /// terminal without abilities.
+    #[cfg(feature = "service")]
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn pager() -> Option<String> {
+        let is_dumb = std::env::var_os("TERM").is_none_or(|name| name == "dumb");
+        let pager = std::env::var("PAGER").unwrap_or_else(|_| "less".into());
+        (!is_dumb && !matches!(pager.trim(), "" | "cat")).then_some(pager)
+    }
+
+    /// True if `LESS` is set: the user has chosen how `less` behaves.
+    #[cfg(feature = "service")]
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn has_less_options() -> bool {
+        std::env::var_os("LESS").is_some()
+    }
+
     /// True if `SSH_CONNECTION` is set: the user's browser runs on another machine.
     #[cfg(feature = "service")]
     #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]

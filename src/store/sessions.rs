@@ -128,8 +128,9 @@ pub fn is_first(database: &Connection, project_key: &str, session: &str) -> Resu
     Ok(database.prepare(sql)?.query_row([project_key, session], |row| row.get(0))?)
 }
 
-const SESSION_COLUMNS: &str = "id, project, status, started_at, last_activity_at, ended_at, prompt_count, title, outcome, branch, origin,
-    agent";
+const SESSION_COLUMNS: &str = "id, project, status, started_at, last_activity_at, ended_at, prompt_count,
+    coalesce(title, (SELECT substr(p.prompt, 1, 200) FROM user_prompts p WHERE p.session_id = sessions.id AND p.is_raw = 0
+                     ORDER BY p.prompt_number LIMIT 1)), outcome, branch, origin, agent";
 
 fn session_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
@@ -155,12 +156,28 @@ pub fn list_sessions(
     limit: u32,
     offset: u32,
 ) -> Result<Vec<SessionRow>, StoreError> {
+    // Two statements, so that each has an index that is in the order of the list.
+    let condition = if project.is_some() { "project = ?1" } else { "?1 IS NULL" };
     let sql = format!(
-        "SELECT {SESSION_COLUMNS} FROM sessions WHERE ?1 IS NULL OR project = ?1
-         ORDER BY started_at DESC, id LIMIT ?2 OFFSET ?3"
+        "SELECT {SESSION_COLUMNS} FROM sessions WHERE {condition} ORDER BY started_at DESC LIMIT ?2 OFFSET ?3"
     );
     let mut statement = database.prepare_cached(&sql)?;
     let rows = statement.query_map(params![project, limit, offset], session_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Lists the sessions that have notes, of one project or of all, by project and then oldest first.
+pub fn sessions_with_notes(
+    database: &Connection,
+    project: Option<&str>,
+) -> Result<Vec<SessionRow>, StoreError> {
+    let sql = format!(
+        "SELECT {SESSION_COLUMNS} FROM sessions WHERE (?1 IS NULL OR project = ?1)
+           AND EXISTS (SELECT 1 FROM observations o WHERE o.session_id = sessions.id AND o.deleted_at IS NULL)
+         ORDER BY project, started_at"
+    );
+    let mut statement = database.prepare(&sql)?;
+    let rows = statement.query_map([project], session_row)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -169,6 +186,21 @@ pub fn session_by_id(database: &Connection, session: &SessionId) -> Result<Optio
     let sql = format!("SELECT {SESSION_COLUMNS} FROM sessions WHERE id = ?1");
     Ok(database.prepare_cached(&sql)?.query_row([session.as_str()], session_row).optional()?)
 }
+
+/// Returns the id of the only session whose id begins with this text; the text itself if there is none or more than one.
+pub fn whole_id(database: &Connection, beginning: &str) -> Result<SessionId, StoreError> {
+    // Every id that begins with the text sorts between it and it with the last character behind it.
+    let sql = "SELECT id FROM sessions WHERE id BETWEEN ?1 AND ?1 || char(1114111) ORDER BY id LIMIT 2";
+    let mut statement = database.prepare_cached(sql)?;
+    let found = statement.query_map([beginning], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    Ok(SessionId(match <[String; 1]>::try_from(found) {
+        Ok([only]) if beginning.len() >= SHORTEST_BEGINNING => only,
+        _ => beginning.to_owned(),
+    }))
+}
+
+/// Characters of an id that a person has to type at least.
+const SHORTEST_BEGINNING: usize = 4;
 
 /// Returns one session with its counts, if it exists.
 pub fn session_status(

@@ -1,4 +1,4 @@
-//! `claude-mem export`: writes all memories, one JSON object per line.
+//! `claude-mem export`: writes all memories, one JSON object per line, or as Markdown.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -11,31 +11,42 @@ use rusqlite::Connection;
 use rusqlite::types::Value as Sql;
 use serde_json::{Map, Value, json};
 
+use super::markdown;
+use crate::cli::arguments::project_filter;
 use crate::cli::output::progress::Progress;
 use crate::clock;
+use crate::config::Environment;
 use crate::paths::{Home, with_suffix};
 use crate::privacy::redact::Redactor;
 use crate::store::files::row_copy::{self, Row};
 use crate::store::tables::TABLES;
 use crate::store::{self, SCHEMA_VERSION, StoreError};
 
-/// Export all memories as JSON lines
+/// Export all memories
 ///
-/// `claude-mem import` reads the export, on this machine or another. An export contains your
-/// prompts and tool output, so keep it as private as the database.
+/// Writes JSON lines that `claude-mem import` reads, on this machine or another. They contain your
+/// prompts and tool output, so keep them as private as the database. --markdown writes notes and
+/// learnings to read instead.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  claude-mem export memory.jsonl\n  claude-mem export | gzip > memory.jsonl.gz"
+    after_help = "Examples:\n  claude-mem export memory.jsonl\n  claude-mem export | gzip > memory.jsonl.gz\n  claude-mem export --markdown --project my-app notes.md"
 )]
 pub struct Arguments {
     /// Output file [default: standard output]
     file: Option<PathBuf>,
+    /// Write notes and learnings as Markdown
+    #[arg(long)]
+    markdown: bool,
+    /// Only this project: its name or one of its directories
+    #[arg(long, requires = "markdown")]
+    project: Option<String>,
 }
 
 /// Format name in the first line of every export.
 pub const FORMAT: &str = "claude-mem-export";
 
-pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let project = project_filter(home, environment, arguments.project.as_deref())?;
     let database = match store::open_to_read(home, 10_000) {
         Ok(database) => database,
         Err(StoreError::Missing) => bail!("no memories yet"),
@@ -43,7 +54,7 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     };
     let Some(file) = &arguments.file else {
         let mut out = BufWriter::new(io::stdout().lock());
-        return match write(&database, &mut out) {
+        return match write(&database, arguments.markdown, project.as_deref(), &mut out) {
             Ok(_) => Ok(ExitCode::SUCCESS),
             // The reader has seen enough, as `head` has.
             Err(error) if is_closed_pipe(&error) => Ok(ExitCode::SUCCESS),
@@ -51,13 +62,19 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
         };
     };
     let unfinished = with_suffix(file, ".tmp");
-    let written = create(&unfinished).and_then(|out| write_whole(&database, out));
+    let written = create(&unfinished).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        let count = write(&database, arguments.markdown, project.as_deref(), &mut out)?;
+        out.into_inner()?.sync_all()?;
+        Ok(count)
+    });
     if written.is_err() {
         let _ = fs::remove_file(&unfinished);
     }
     let count = written.with_context(|| format!("cannot write {}", file.display()))?;
     fs::rename(&unfinished, file)?;
-    eprintln!("Exported {count} rows to {}.", file.display());
+    let exported = if arguments.markdown { "notes" } else { "rows" };
+    eprintln!("Exported {count} {exported} to {}.", file.display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -67,15 +84,17 @@ fn create(path: &std::path::Path) -> anyhow::Result<File> {
     Ok(OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?)
 }
 
-fn write_whole(database: &Connection, file: File) -> anyhow::Result<u64> {
-    let mut out = BufWriter::new(file);
-    let count = write(database, &mut out)?;
-    out.into_inner()?.sync_all()?;
-    Ok(count)
+fn write(
+    database: &Connection,
+    is_markdown: bool,
+    project: Option<&str>,
+    out: &mut impl Write,
+) -> anyhow::Result<u64> {
+    if is_markdown { markdown::write(database, project, out) } else { write_rows(database, out) }
 }
 
 /// Writes a consistent snapshot of the database, even while others write.
-fn write(database: &Connection, out: &mut impl Write) -> anyhow::Result<u64> {
+fn write_rows(database: &Connection, out: &mut impl Write) -> anyhow::Result<u64> {
     let state = database.unchecked_transaction()?;
     let total: i64 = row_copy::counts(&state)?.values().sum();
     let head = json!({"format": FORMAT, "version": 1, "schema": SCHEMA_VERSION, "program": env!("CARGO_PKG_VERSION"),

@@ -4,6 +4,7 @@ pub mod backfill;
 pub mod backup;
 pub mod export;
 pub mod import;
+mod markdown;
 pub mod model;
 pub mod reindex;
 pub mod restore;

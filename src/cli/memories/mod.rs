@@ -8,3 +8,4 @@ pub mod sessions;
 pub mod show;
 pub mod stats;
 pub mod timeline;
+pub mod today;

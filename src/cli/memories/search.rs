@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::api::{Hit, SearchQuery, SearchResponse};
 use crate::cli::arguments::project_filter;
-use crate::cli::output::style::{Style, harmless};
+use crate::cli::output::style::{Style, Tone, harmless};
 use crate::cli::output::wrap;
 use crate::cli::{Usage, client};
 use crate::clock;
@@ -137,15 +137,9 @@ fn print_hit(hit: &Hit, style: Style) {
         0 => String::new(),
         count => format!(", {count} more like it"),
     };
-    let at = local_time(hit.created_at);
+    let at = clock::local_time(hit.created_at);
     let about = harmless(&format!("{}, {at} ({}){similar}", hit.project, hit.age));
     wrap::print(UNDER, &style.faint(&about));
-}
-
-/// `2026-02-03 14:05`, in the local time zone.
-fn local_time(at: i64) -> String {
-    let at = jiff::Timestamp::from_millisecond(at).map(|at| at.to_zoned(jiff::tz::TimeZone::system()));
-    at.map(|at| at.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default()
 }
 
 /// Returns the text with its matches highlighted.
@@ -158,7 +152,7 @@ fn marked(text: &str, marks: &[[usize; 2]], style: Style) -> String {
     let mut at = 0;
     for &[start, end] in marks {
         shown.push_str(&part(at, start));
-        shown.push_str(&style.match_(&part(start, end)));
+        shown.push_str(&style.tone(Tone::Match, &part(start, end)));
         at = end;
     }
     shown.push_str(&part(at, characters.len()));

@@ -4,18 +4,20 @@ use std::process::ExitCode;
 
 use crate::api::SessionRow;
 use crate::cli::arguments::project_filter;
-use crate::cli::output::style::harmless;
-use crate::cli::output::wrap::{self, counted};
+use crate::cli::output::style::{Style, Tone, harmless};
+use crate::cli::output::table::{Column, Table};
+use crate::cli::output::wrap;
 use crate::clock;
 use crate::config::Environment;
 use crate::paths::Home;
 use crate::store::sessions::list_sessions;
 use crate::store::{self, StoreError};
-use crate::text::age;
 
 /// List remembered sessions
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  claude-mem sessions\n  claude-mem sessions --project my-app --json")]
+#[command(
+    after_help = "Examples:\n  claude-mem sessions\n  claude-mem sessions --project my-app --json\n  claude-mem show 5f0c1a2b"
+)]
 pub struct Arguments {
     /// Only this project: its name or one of its directories
     #[arg(long)]
@@ -43,15 +45,56 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
             None => outln!("No sessions yet."),
         }
     } else {
-        rows.iter().for_each(print_row);
+        print(&rows);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_row(row: &SessionRow) {
-    let (id, project) = (harmless(&row.id), harmless(&row.project));
-    let (prompts, ago) =
-        (counted(row.prompt_count, "prompt", "prompts"), age::ago(row.last_activity_at, clock::now()));
-    let wide = format!("{id}  {:<11} {project:<20} {prompts:>11}  {ago}", row.status);
-    wrap::print_row(&wide, &format!("{id}  "), &format!("{}, {project}, {prompts}, {ago}", row.status));
+fn print(rows: &[SessionRow]) {
+    let columns = [
+        Column::text("TIME"),
+        Column::text("PROJECT"),
+        Column::flexible("TITLE"),
+        Column::text("STATE"),
+        Column::number("PROMPTS"),
+        Column::text("SESSION"),
+    ];
+    let mut table = Table::new(&columns);
+    for row in rows {
+        table.row([
+            (&period(row), Tone::Faint),
+            (&row.project, Tone::Plain),
+            (row.heading(), Tone::Strong),
+            (&row.status, state_tone(&row.status)),
+            (&row.prompt_count.to_string(), Tone::Plain),
+            (short_id(&row.id), Tone::Name),
+        ]);
+    }
+    table.print(Style::of_stdout());
+}
+
+/// The tone of a session's state.
+pub fn state_tone(state: &str) -> Tone {
+    match state {
+        "active" => Tone::Good,
+        "interrupted" => Tone::Warn,
+        "failed" => Tone::Bad,
+        _ => Tone::Faint,
+    }
+}
+
+/// Start and end of a session: `2026-11-18 09:12–10:40`, with the second date only if it is another day.
+pub fn period(row: &SessionRow) -> String {
+    let (from, to) = (clock::local_time(row.started_at), clock::local_time(row.last_activity_at));
+    match (from.split_once(' '), to.split_once(' ')) {
+        _ if from == to => from,
+        (Some((day, _)), Some((same, end))) if day == same => format!("{from}–{end}"),
+        _ => format!("{from} – {to}"),
+    }
+}
+
+/// The part of an id that a terminal shows; commands accept it.
+fn short_id(id: &str) -> &str {
+    const SHOWN: usize = 8;
+    if wrap::width().is_some() { &id[..id.floor_char_boundary(SHOWN)] } else { id }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::cli::output::progress::bar;
 use crate::cli::output::style::Style;
 use crate::cli::output::wrap::{self, columns, counted, fits};
-use crate::clock;
+use crate::clock::{self, DAY};
 use crate::config::{Config, Environment};
 use crate::model::Millis;
 use crate::paths::Home;
@@ -31,8 +31,6 @@ pub struct Arguments {
     json: bool,
 }
 
-const DAY: Millis = 24 * 60 * 60_000;
-
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = Config::load(&home.config(), environment)?;
     let database = match store::open_to_read(home, 5000) {
@@ -43,7 +41,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let today = clock::day_start(clock::now());
     // Noon falls on the right day even across a daylight saving change.
     let since = clock::day_start(today + DAY / 2 - Millis::from(arguments.days - 1) * DAY);
-    let statistics = statistics::read(&database, since, day_of)?;
+    let statistics = statistics::read(&database, since, clock::date)?;
     let money = (spent_since(&database, today)?, config.cost.max_usd_per_day);
     if arguments.json {
         outln!("{}", serde_json::to_string_pretty(&Report::new(&statistics, money))?);
@@ -51,12 +49,6 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         print(&statistics, money, Style::of_stdout());
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns the date in the user's time zone.
-fn day_of(at: Millis) -> String {
-    let time = jiff::Timestamp::from_millisecond(at).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-    time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d").to_string()
 }
 
 /// The figures of `--json`.

@@ -9,7 +9,7 @@ const MIN_TEXT_COLUMNS: usize = 20;
 const NARROW_INDENT: usize = 4;
 
 /// Returns the terminal's width; none in a pipe, which has no limit.
-fn width() -> Option<usize> {
+pub fn width() -> Option<usize> {
     let stdout = std::io::stdout();
     if !stdout.is_terminal() {
         return None;
@@ -47,7 +47,8 @@ pub fn counted(count: impl Into<i64>, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-fn hanging(head: &str, text: &str, width: Option<usize>) -> String {
+/// Returns a text after its head, wrapped with a hanging indent if there is a width.
+pub fn hanging(head: &str, text: &str, width: Option<usize>) -> String {
     let Some(width) = width else { return format!("{head}{text}") };
     let head_columns = shown(head);
     let is_beside = head_columns + MIN_TEXT_COLUMNS <= width;
@@ -83,7 +84,7 @@ fn wrap(text: &str, width: usize, lines: &mut Vec<String>) {
 }
 
 /// Returns the display width of a text: colour codes count as 0, East Asian characters as 2.
-fn shown(text: &str) -> usize {
+pub fn shown(text: &str) -> usize {
     let mut columns = 0;
     let mut characters = text.chars();
     while let Some(character) = characters.next() {

@@ -24,7 +24,7 @@ use crate::paths::Home;
 pub struct Arguments {
     /// Keep printing new lines
     #[arg(long, short)]
-    follow: bool,
+    pub follow: bool,
     /// Only lines about this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,

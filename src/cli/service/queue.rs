@@ -54,6 +54,13 @@ struct Listing {
     limit: u32,
 }
 
+impl Arguments {
+    /// True if the output may be long.
+    pub fn is_paged(&self) -> bool {
+        matches!(self.action, Action::List(_) | Action::Errors(_))
+    }
+}
+
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = Config::load(&home.config(), environment)?;
     let busy_ms = config.hook.busy_ms.max(5_000);

@@ -2,6 +2,7 @@
 //! showed it, and the activity over time.
 
 mod activity;
+mod day;
 mod evidence;
 mod injections;
 mod notes;
@@ -9,9 +10,10 @@ mod turns;
 mod value;
 
 pub use activity::{Position, days, events_since, latest_events, latest_notes, notes_since, position};
+pub use day::day;
 pub use evidence::{event, events_of_note, events_of_turn};
 pub use injections::{injections, last_context};
-pub use notes::{forgotten, learnings, note, notes_by_id, pinned};
+pub use notes::{forgotten, learnings, note, notes_by_id, notes_of_session, pinned};
 pub use turns::session;
 pub use value::value;
 

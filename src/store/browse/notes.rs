@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{NOTE, events_of_note, injections, note_line};
-use crate::api::{LearningRow, NoteHistory, NoteLine, NoteVersion};
+use crate::api::{LearningRow, NoteHistory, NoteLine, NoteVersion, ObservationRow};
 use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::corrections;
@@ -59,6 +59,16 @@ pub fn notes_by_id(database: &Connection, ids: &[i64]) -> Result<Vec<NoteLine>, 
     let mut statement = database.prepare_cached(&sql)?;
     let found = ids.iter().map(|id| statement.query_row([id], note_line).optional());
     Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+/// Reads the notes of a session with all columns, oldest first.
+pub fn notes_of_session(database: &Connection, session: &str) -> Result<Vec<ObservationRow>, StoreError> {
+    let sql = format!(
+        "SELECT {OBSERVATION} FROM observations WHERE session_id = ?1 AND deleted_at IS NULL ORDER BY id"
+    );
+    let mut statement = database.prepare_cached(&sql)?;
+    let rows = statement.query_map([session], observation_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Lists pinned notes, latest pin first.

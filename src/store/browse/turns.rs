@@ -8,20 +8,21 @@ use super::{NOTE, listed, note_line};
 use crate::api::{SessionHistory, Turn};
 use crate::model::SessionId;
 use crate::store::StoreError;
-use crate::store::sessions::session_by_id;
+use crate::store::sessions::{session_by_id, whole_id};
 
 /// Turns on a page.
 const PAGE: i64 = 100;
 
-/// Reads a session with its turns from a prompt number on. Returns `None` if it does not exist.
+/// Reads a session with its turns from a prompt number on. Returns `None` if it does not exist. The beginning of an id is
+/// enough if only one session has it.
 pub fn session(
     database: &Connection,
     id: &SessionId,
     from: i64,
 ) -> Result<Option<SessionHistory>, StoreError> {
+    let id = &whole_id(database, id.as_str())?;
     let Some(session) = session_by_id(database, id)? else { return Ok(None) };
-    let sql = "SELECT open_items FROM sessions WHERE id = ?1";
-    let open_items = database.prepare_cached(sql)?.query_row([id.as_str()], |row| listed(row, 0))?;
+    let open_items = open_items(database, id)?;
     let sql = "SELECT max(prompt_number) FROM (SELECT prompt_number FROM user_prompts WHERE session_id = ?1
                  AND prompt_number >= ?2 ORDER BY prompt_number LIMIT ?3)";
     let last: Option<i64> =
@@ -41,6 +42,12 @@ pub fn session(
     )?;
     let turns = turns(database, id, from, to)?;
     Ok(Some(SessionHistory { session, open_items, turns, next_from, previous, next }))
+}
+
+/// Reads the points that a session has left open.
+pub(super) fn open_items(database: &Connection, id: &SessionId) -> Result<Vec<String>, StoreError> {
+    let sql = "SELECT open_items FROM sessions WHERE id = ?1";
+    Ok(database.prepare_cached(sql)?.query_row([id.as_str()], |row| listed(row, 0))?)
 }
 
 fn turns(database: &Connection, id: &SessionId, from: i64, to: i64) -> Result<Vec<Turn>, StoreError> {

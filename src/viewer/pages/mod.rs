@@ -141,7 +141,7 @@ fn note_row(note: &NoteLine, actions: &Markup) -> Markup {
     html! {
         li.row data-row {
             (kind(&note.kind))
-            div.title dir="auto" { a href=(format!("/memory/{}", note.id)) { (cut(heading(note), 200)) } }
+            div.title dir="auto" { a href=(format!("/memory/{}", note.id)) { (cut(note.heading(), 200)) } }
             div.end { (when(note.created_at)) }
             @if !note.title.is_empty() && !note.summary.is_empty() { div.more dir="auto" { (cut(&note.summary, 400)) } }
             div.whence {
@@ -151,14 +151,6 @@ fn note_row(note: &NoteLine, actions: &Markup) -> Markup {
             }
             (actions)
         }
-    }
-}
-
-fn heading(note: &NoteLine) -> &str {
-    match (note.title.as_str(), note.summary.as_str()) {
-        ("", "") => "(no text)",
-        ("", summary) => summary,
-        (title, _) => title,
     }
 }
 

@@ -3,7 +3,6 @@
 use maud::{Markup, html};
 
 use super::text::{bytes, counted, cut, exact, when};
-use super::timeline::title;
 use super::{kind, note_row, pager};
 use crate::api::{EventLine, SessionHistory, Turn};
 
@@ -13,7 +12,7 @@ pub fn session(history: &SessionHistory) -> Markup {
     let path = |id: &String| format!("/session/{}", crate::client::encoded(id));
     html! {
         div.head {
-            h1 dir="auto" { (cut(title(session), 300)) }
+            h1 dir="auto" { (cut(session.heading(), 300)) }
             a href=(format!("/timeline?project={}", crate::client::encoded(&session.project))) { (cut(&session.project, 60)) }
         }
         dl.pairs {

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use crate::clock;
+pub use crate::clock::local_time as exact;
 use crate::model::Millis;
 use crate::text::age;
 pub use crate::text::number::{counted, grouped};
@@ -63,13 +64,6 @@ pub fn share(part: i64, whole: i64) -> String {
 /// A time as its age, with the exact time behind it.
 pub fn when(at: Millis) -> Markup {
     html! { time datetime=(exact(at)) title=(exact(at)) { (age::ago(at, clock::now())) } }
-}
-
-/// The local time, as in `2026-11-18 07:30`.
-pub fn exact(at: Millis) -> String {
-    let time =
-        jiff::Timestamp::from_millisecond(at).unwrap_or_default().to_zoned(jiff::tz::TimeZone::system());
-    time.strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 /// A text with some passages marked: start and end in characters.

@@ -43,7 +43,7 @@ pub fn timeline(
 fn row(session: &SessionRow) -> Markup {
     html! {
         li.row.two data-row {
-            div.title dir="auto" { a href=(format!("/session/{}", crate::client::encoded(&session.id))) { (cut(title(session), 200)) } }
+            div.title dir="auto" { a href=(format!("/session/{}", crate::client::encoded(&session.id))) { (cut(session.heading(), 200)) } }
             div.end { (when(session.last_activity_at)) }
             @if let Some(outcome) = &session.outcome { div.more dir="auto" { (cut(outcome, 300)) } }
             div.whence {
@@ -55,9 +55,4 @@ fn row(session: &SessionRow) -> Markup {
             }
         }
     }
-}
-
-/// A session's title, or its id.
-pub fn title(session: &SessionRow) -> &str {
-    session.title.as_deref().filter(|title| !title.is_empty()).unwrap_or(&session.id)
 }

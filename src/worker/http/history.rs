@@ -32,7 +32,7 @@ pub async fn session(
     let session = SessionId(id);
     let found =
         running(&shared)?.database.read(move |database| browse::session(database, &session, from)).await?;
-    found.map(Json).ok_or_else(|| ApiError::not_found("there is no such session"))
+    found.map(Json).ok_or_else(|| ApiError::not_found("there is no such session, or more than one begins so"))
 }
 
 #[derive(Deserialize)]

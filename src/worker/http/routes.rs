@@ -55,6 +55,7 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route(route::ACTIVITY, get(activity::now))
         .route(route::LIVE, get(activity::live::stream))
         .route(route::DAYS, get(activity::days))
+        .route(route::DAY, get(activity::day))
         .route(route::VALUE, get(activity::value))
         .route(route::SETTINGS, get(activity::settings))
         .route(route::RETRY, post(activity::retry))

@@ -8,8 +8,8 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 
-use crate::api::{Activity, ApiError, Days, Queued, Setting, Settings, Value, Within};
-use crate::clock;
+use crate::api::{self, Activity, ApiError, Days, Queued, Setting, Settings, Value, Within};
+use crate::clock::{self, DAY};
 use crate::config::Config;
 use crate::model::Millis;
 use crate::privacy::redact::Redactor;
@@ -21,7 +21,6 @@ use crate::worker::state::Shared;
 
 /// Rows of each list.
 const ROWS: u32 = 40;
-const DAY: Millis = 24 * 60 * 60_000;
 /// Days of the heatmap.
 const YEAR: Millis = 371;
 
@@ -48,6 +47,29 @@ pub async fn days(
         browse::days(database, project, since, clock::date)
     };
     Ok(Json(Days { days: running(&shared)?.database.read(reading).await? }))
+}
+
+#[derive(Deserialize)]
+pub struct OnDay {
+    date: Option<String>,
+    project: Option<String>,
+}
+
+/// `GET /api/activity/day?date=&project=`: the notes of a day, by project; of today without a date.
+pub async fn day(
+    State(shared): State<Arc<Shared>>,
+    Parameters(OnDay { date, project }): Parameters<OnDay>,
+) -> Result<Json<api::Day>, ApiError> {
+    let date = date.unwrap_or_else(|| clock::date(clock::now()));
+    let Some(bounds) = clock::Day::of_date(&date) else {
+        return Err(ApiError::bad_request(format!("'{date}' is not a date like 2026-11-18")));
+    };
+    let reading = move |database: &_| {
+        let project = project.as_deref().filter(|project| !project.is_empty());
+        browse::day(database, bounds, project)
+    };
+    let projects = running(&shared)?.database.read(reading).await?;
+    Ok(Json(api::Day { date, projects }))
 }
 
 #[derive(Deserialize)]
