@@ -3,6 +3,8 @@
 //! The only module that reads the environment. Loading is strict for people and the worker ([`Config::load`]) and
 //! forgiving for the hook ([`Config::load_forgiving`]), which must run with any settings.
 
+#[cfg(feature = "service")]
+pub mod edit;
 mod environment;
 mod layers;
 #[cfg(feature = "service")]
@@ -111,6 +113,20 @@ impl Config {
     #[cfg(feature = "service")]
     pub fn in_force(file: &Path, environment: &Environment) -> Vec<[String; 3]> {
         layers::in_force(file, &read_optional(file).unwrap_or_default(), environment)
+    }
+
+    /// The first mistake of a text that is to become the settings file.
+    #[cfg(feature = "service")]
+    pub fn mistake(file: &Path, text: &str) -> Option<Problem> {
+        let mut problems = Vec::new();
+        layered(file, text, &Environment::default(), &mut problems);
+        problems.into_iter().next()
+    }
+
+    /// The TOML of a value as a user types it on the command line: strings need no quotes.
+    #[cfg(feature = "service")]
+    pub fn as_toml(section: &str, key: &str, typed: &str) -> String {
+        layers::as_toml(section, key, typed)
     }
 
     /// The settings from `file` and the environment, with the default in place of every unusable value, and the problems

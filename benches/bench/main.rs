@@ -17,6 +17,7 @@ mod mcp;
 mod meaning;
 mod search;
 mod table;
+mod viewer;
 mod worker;
 
 use std::path::PathBuf;
@@ -43,6 +44,9 @@ fn main() {
     }
     if is_wanted("context") {
         context::run(&binaries, &mut table);
+    }
+    if is_wanted("viewer") {
+        viewer::run(&binaries, &mut table);
     }
     if is_wanted("mcp") {
         mcp::run(&binaries, &mut table);

@@ -186,6 +186,16 @@ pub struct EventLine {
     pub session_id: String,
 }
 
+/// The name of an event: its tool, or the step of its session.
+pub fn step_name<'a>(tool: Option<&'a str>, kind: &'a str) -> &'a str {
+    match (tool, kind) {
+        (Some(tool), _) => tool,
+        (None, "summarize") => "end of the turn",
+        (None, "flush") => "next turn",
+        (None, kind) => kind,
+    }
+}
+
 /// A list of events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Events {

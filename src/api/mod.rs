@@ -23,7 +23,7 @@ pub use corrections::{
 pub use error::{ApiError, ErrorBody, ErrorCode};
 pub use history::{
     Day, EventLine, Events, Injection, NoteHistory, NoteLine, NoteVersion, ProjectDay, SessionDay,
-    SessionHistory, Turn,
+    SessionHistory, Turn, step_name,
 };
 pub use memories::{
     Changed, Correction, Hit, KnownProject, LearningLine, Memories, Memory, ObservationRow, Observations,

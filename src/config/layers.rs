@@ -113,7 +113,10 @@ pub(super) fn layered(
 pub(super) fn file_settings<'a>(file: &Path, text: &str, table: &'a DeTable<'a>) -> Vec<Setting<'a>> {
     let place = |offset| format!("{}:{}", file.display(), line_of(text, offset));
     let mut settings = Vec::new();
-    for (section, value) in table {
+    // In the order of the file, so that the first mistake is the one nearest to its top.
+    let mut sections: Vec<_> = table.iter().collect();
+    sections.sort_by_key(|(section, _)| section.span().start);
+    for (section, value) in sections {
         let name = section.get_ref().as_ref();
         let Some(keys) = value.get_ref().as_table().filter(|_| KNOWN_SECTIONS.contains(&name)) else {
             settings.push(Setting {
@@ -124,7 +127,9 @@ pub(super) fn file_settings<'a>(file: &Path, text: &str, table: &'a DeTable<'a>)
             });
             continue;
         };
-        settings.extend(keys.iter().map(|(key, value)| Setting {
+        let mut keys: Vec<_> = keys.iter().collect();
+        keys.sort_by_key(|(key, _)| key.span().start);
+        settings.extend(keys.into_iter().map(|(key, value)| Setting {
             section: name,
             key: key.get_ref(),
             value: value.clone(),
@@ -211,6 +216,17 @@ pub(super) fn in_force(file: &Path, text: &str, environment: &Environment) -> Ve
         }
     }
     all
+}
+
+/// The TOML of a value that a user typed: of the type that the default has.
+#[cfg(feature = "service")]
+pub(super) fn as_toml(section: &str, key: &str, typed: &str) -> String {
+    let defaults = Layers::new().0;
+    let default = defaults.get(section).and_then(|section| section.get_ref().get(key));
+    match default.map(Spanned::get_ref) {
+        Some(default) => shown(&value_like(default, typed)),
+        None => typed.trim().to_owned(),
+    }
 }
 
 #[cfg(feature = "service")]

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "service")]
 pub mod redact;
+#[cfg(feature = "service")]
+pub mod settings;
 pub mod tags;
 
 /// Text without secrets. Only this module makes it, and prompts accept nothing else.

@@ -40,6 +40,7 @@ pub use query::Query;
 pub use scope::Half;
 pub use similarity::{Similarity, SimilarityScores, compare_half};
 pub use snippet::Snippet;
+pub use spelling::closest;
 
 use crate::config::Search as Settings;
 use crate::model::Millis;

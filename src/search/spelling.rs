@@ -95,6 +95,13 @@ fn distance_within(a: &[char], b: &[char], allowed: usize) -> Option<usize> {
     last.last().copied().filter(|distance| (1..=allowed).contains(distance))
 }
 
+/// Returns the word that was most likely meant.
+pub fn closest<'a>(asked: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let asked: Vec<char> = asked.chars().collect();
+    let likely = known.filter_map(|word| Some((likeness(&asked, &word.chars().collect::<Vec<_>>())?, word)));
+    likely.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, word)| word)
+}
+
 /// True for a folded word that is worth remembering for spelling: not numbers, hashes or pieces of encodings.
 pub fn is_worth_knowing(word: &str) -> bool {
     let digits = word.chars().filter(char::is_ascii_digit).count();

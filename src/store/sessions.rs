@@ -129,7 +129,7 @@ pub fn is_first(database: &Connection, project_key: &str, session: &str) -> Resu
 }
 
 const SESSION_COLUMNS: &str = "id, project, status, started_at, last_activity_at, ended_at, prompt_count,
-    coalesce(title, (SELECT substr(p.prompt, 1, 200) FROM user_prompts p WHERE p.session_id = sessions.id AND p.is_raw = 0
+    coalesce(title, (SELECT substr(p.prompt, 1, 120) FROM user_prompts p WHERE p.session_id = sessions.id AND p.is_raw = 0
                      ORDER BY p.prompt_number LIMIT 1)), outcome, branch, origin, agent";
 
 fn session_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<SessionRow> {

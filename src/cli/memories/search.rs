@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::api::{Hit, SearchQuery, SearchResponse};
 use crate::cli::arguments::project_filter;
 use crate::cli::output::style::{Style, Tone, harmless};
-use crate::cli::output::wrap;
+use crate::cli::output::wrap::{self, counted};
 use crate::cli::{Usage, client};
 use crate::clock;
 use crate::config::Environment;
@@ -117,7 +117,8 @@ fn print(found: &SearchResponse, style: Style) {
         }
     }
     if let Some(next) = found.next_offset {
-        outln!("{}", style.faint(&format!("{} results; use --offset {next} for more.", found.total)));
+        let shown = counted(i64::try_from(found.total).unwrap_or(i64::MAX), "result", "results");
+        outln!("{}", style.faint(&format!("{shown}; --offset {next} shows more.")));
     }
 }
 
@@ -126,7 +127,11 @@ const UNDER: &str = "          ";
 
 fn print_hit(hit: &Hit, style: Style) {
     wrap::print(
-        &format!("{:>8}  {}  ", hit.reference, style.strong(&format!("{:<9}", hit.label()))),
+        &format!(
+            "{}  {}  ",
+            style.tone(Tone::Name, &format!("{:>8}", hit.reference)),
+            style.tone(Tone::of_kind(hit.label()), &format!("{:<9}", hit.label()))
+        ),
         &marked(&hit.title, &hit.title_marks, style),
     );
     let snippet = marked(&hit.snippet, &hit.snippet_marks, style);
@@ -135,11 +140,15 @@ fn print_hit(hit: &Hit, style: Style) {
     }
     let similar = match hit.similar.len() {
         0 => String::new(),
-        count => format!(", {count} more like it"),
+        count => format!(", {count} more like it (claude-mem show {})", numbers(&hit.similar)),
     };
     let at = clock::local_time(hit.created_at);
     let about = harmless(&format!("{}, {at} ({}){similar}", hit.project, hit.age));
     wrap::print(UNDER, &style.faint(&about));
+}
+
+fn numbers(ids: &[i64]) -> String {
+    ids.iter().map(i64::to_string).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the text with its matches highlighted.

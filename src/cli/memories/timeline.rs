@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use crate::cli::arguments::referred;
 use crate::cli::client;
-use crate::cli::output::style::{Style, harmless};
-use crate::cli::output::wrap;
+use crate::cli::output::style::{Style, Tone};
+use crate::cli::output::table::{Column, Table};
 use crate::client::MemoryClient;
+use crate::clock;
 use crate::config::Environment;
 use crate::paths::Home;
 
@@ -38,13 +39,24 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         outln!("{}", serde_json::to_string_pretty(&timeline)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let style = Style::of_stdout();
+    let columns = [
+        Column::text(""),
+        Column::number("ID"),
+        Column::text("TYPE"),
+        Column::text("TIME"),
+        Column::flexible("TITLE"),
+    ];
+    let mut table = Table::new(&columns);
     for entry in &timeline.entries {
-        let head = format!("{:>8}  {:<11}  ", entry.reference, entry.label());
-        let title = harmless(&entry.title);
-        let (mark, head, title) =
-            if entry.anchor { (">", style.strong(&head), style.strong(&title)) } else { (" ", head, title) };
-        wrap::print(&format!("{mark} {head}"), &format!("{title}  {}", style.faint(&entry.age)));
+        let (mark, tone) = if entry.anchor { (">", Tone::Strong) } else { ("", Tone::Plain) };
+        table.row([
+            (mark, tone),
+            (&entry.reference, Tone::Name),
+            (entry.label(), Tone::of_kind(entry.label())),
+            (&clock::local_time(entry.created_at), Tone::Faint),
+            (&entry.title, tone),
+        ]);
     }
+    table.print(Style::of_stdout());
     Ok(ExitCode::SUCCESS)
 }

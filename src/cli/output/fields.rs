@@ -1,7 +1,7 @@
 //! Labelled fields, aligned as in `systemctl status`.
 
 use super::style::{Style, Tone};
-use super::wrap::{hanging, width};
+use super::wrap::{hanging, shown, width};
 
 /// Fields with their labels.
 #[derive(Debug, Default)]
@@ -28,8 +28,12 @@ impl Fields {
         for (label, value) in &self.0 {
             let colon = if label.is_empty() { " " } else { ":" };
             let head = format!("  {label:>widest$}{colon} ");
-            text += &hanging(&style.tone(Tone::Faint, &head), value, width);
-            text.push('\n');
+            let head = style.tone(Tone::Faint, &head);
+            let below = " ".repeat(shown(&head));
+            for (at, line) in value.lines().enumerate() {
+                text += &hanging(if at == 0 { &head } else { &below }, line, width);
+                text.push('\n');
+            }
         }
         text
     }
@@ -45,5 +49,8 @@ mod tests {
         fields.add("Project", "harborline").add("Note", "").add("By", "rules that read it all once more");
         let text = fields.text(Some(34), Style::of_stdout());
         assert_eq!(text, "  Project: harborline\n       By: rules that read it all\n           once more\n");
+        let mut fields = Fields::default();
+        fields.add("Changed", "a.rs\nb.rs");
+        assert_eq!(fields.text(None, Style::of_stdout()), "  Changed: a.rs\n           b.rs\n");
     }
 }

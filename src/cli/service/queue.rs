@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use anyhow::bail;
 use rusqlite::Connection;
 
-use crate::cli::output::style::harmless;
+use crate::api::step_name;
+use crate::cli::output::style::{Style, Tone, harmless};
 use crate::cli::output::wrap::{self, counted};
 use crate::clock;
 use crate::config::{Config, Environment, Provider};
@@ -28,7 +29,7 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// List waiting and running events
+    /// List the events that wait or are in work
     List(Listing),
     /// List failed events with their reasons
     Errors(Listing),
@@ -65,8 +66,16 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let config = Config::load(&home.config(), environment)?;
     let busy_ms = config.hook.busy_ms.max(5_000);
     match &arguments.action {
-        Action::List(listing) => list(home, busy_ms, &["raw", "processing"], listing)?,
-        Action::Errors(listing) => list(home, busy_ms, &["error"], listing)?,
+        Action::List(listing) => {
+            list(
+                home,
+                busy_ms,
+                &["raw", "processing"],
+                listing,
+                "Nothing is waiting: every event is processed.",
+            )?;
+        }
+        Action::Errors(listing) => list(home, busy_ms, &["error"], listing, "No event has failed.")?,
         Action::Retry { id } => {
             let count = admin::retry(&mut store::open_to_change(home, busy_ms)?, *id, clock::now())?;
             crate::nudge::send(home);
@@ -122,7 +131,7 @@ fn check_model(
     Ok(())
 }
 
-fn list(home: &Home, busy_ms: u32, states: &[&str], listing: &Listing) -> anyhow::Result<()> {
+fn list(home: &Home, busy_ms: u32, states: &[&str], listing: &Listing, none: &str) -> anyhow::Result<()> {
     let rows = match store::open_to_read(home, busy_ms) {
         Ok(database) => admin::list(&database, states, listing.limit)?,
         Err(StoreError::Missing) => Vec::new(),
@@ -131,9 +140,9 @@ fn list(home: &Home, busy_ms: u32, states: &[&str], listing: &Listing) -> anyhow
     if listing.json {
         outln!("{}", serde_json::to_string_pretty(&rows)?);
     } else if rows.is_empty() {
-        outln!("No rows.");
+        outln!("{none}");
     } else {
-        rows.iter().for_each(print_row);
+        print(&rows, Style::of_stdout());
     }
     Ok(())
 }
@@ -142,15 +151,30 @@ fn events(count: usize) -> String {
     counted(i64::try_from(count).unwrap_or(i64::MAX), "event", "events")
 }
 
-fn print_row(row: &ListedRow) {
-    let what = harmless(row.tool_name.as_deref().unwrap_or(&row.kind));
-    let session = harmless(row.session_id.as_deref().unwrap_or("no session"));
-    let (head, ago) = (format!("{:>8}  ", row.id), age::ago(row.created_at, clock::now()));
-    let wide = format!("{head}{:<10} {what:<16} {ago}  {session}", row.status);
-    wrap::print_row(&wide, &head, &format!("{}, {what}, {ago}, {session}", row.status));
-    if let Some(error) = &row.last_error {
-        let reason = harmless(error.lines().next().unwrap_or_default());
-        let attempts = counted(row.attempts, "attempt", "attempts");
-        wrap::print(&" ".repeat(head.len()), &format!("after {attempts}: {reason}"));
+fn print(rows: &[ListedRow], style: Style) {
+    for row in rows {
+        let (state, tone) = state(row);
+        let session = row.session_id.as_ref().map_or("no session".into(), |id| format!("session {id}"));
+        let (step, ago) =
+            (step_name(row.tool_name.as_deref(), &row.kind), age::ago(row.created_at, clock::now()));
+        let head = format!("{:>8}  ", row.id);
+        let about = harmless(&format!("{step}, {ago}, {session}"));
+        wrap::print(&style.tone(Tone::Name, &head), &format!("{} {about}", style.tone(tone, state)));
+        if let Some(error) = &row.last_error {
+            let reason = harmless(error.lines().next().unwrap_or_default());
+            let attempts = counted(row.attempts, "attempt", "attempts");
+            wrap::print(&" ".repeat(head.len()), &format!("after {attempts}: {reason}"));
+        }
+    }
+}
+
+/// The state of a row in words.
+fn state(row: &ListedRow) -> (&str, Tone) {
+    match row.status.as_str() {
+        "raw" if row.attempts > 0 => ("waits to be retried:", Tone::Warn),
+        "raw" => ("waiting:", Tone::Plain),
+        "processing" => ("in work:", Tone::Good),
+        "error" => ("failed:", Tone::Bad),
+        other => (other, Tone::Plain),
     }
 }

@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
-use crate::api::{DatabaseStatus, Health, Overview, ProviderStatus, Recovery, Status};
+use crate::api::{DatabaseStatus, Health, HealthStatus, Overview, ProviderStatus, Recovery, Status};
 use crate::cli::client;
 use crate::cli::install::record::Record;
+use crate::cli::output::fields::Fields;
+use crate::cli::output::style::{Style, Tone, harmless};
 use crate::cli::output::wrap::{self, counted};
 use crate::cli::service;
 use crate::config::{Config, ConfigError, Environment};
@@ -37,7 +39,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     if arguments.json {
         outln!("{}", serde_json::to_string_pretty(&status)?);
     } else {
-        print(&status);
+        print(&status, Style::of_stdout());
     }
     let is_healthy = status.service.is_ok() && status.lost_events == 0;
     Ok(if is_healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -118,44 +120,61 @@ fn provider(
     }
 }
 
-fn print(status: &Status) {
-    let (service, memory) = (&status.service, status.memory.as_ref());
-    let now = status.now;
-    let figure = |of: fn(&Overview) -> i64| memory.map_or("–".to_owned(), |memory| of(memory).to_string());
-    let when = |at: Option<Millis>| at.map_or("never".to_owned(), |at| age::ago(at, now));
-    let line = |name: &str, text: &str| wrap::print(&format!("{name:<14}"), text);
-    let state = service.status.as_str();
-    match service.pid {
-        Some(pid) => {
-            let (up, version) = (duration(service.uptime_s.unwrap_or_default()), service.version.as_deref());
-            line("service", &format!("{state}, pid {pid}, up {up}, version {}", version.unwrap_or("–")));
-        }
-        None => line("service", state),
-    }
+fn print(status: &Status, style: Style) {
+    print_headline(&status.service, style);
+    let mut fields = Fields::default();
+    describe_service(status, &mut fields);
+    describe_memory(status, &mut fields);
+    fields.print(style);
+}
+
+/// Prints the state with a dot, as `systemctl status` does.
+fn print_headline(service: &Health, style: Style) {
+    let tone = match service.status {
+        HealthStatus::Ok => Tone::Good,
+        HealthStatus::Stopped => Tone::Faint,
+        _ => Tone::Bad,
+    };
+    let version = service.version.as_deref().map(|version| format!(" {version}")).unwrap_or_default();
+    let running = service.pid.map_or(String::new(), |pid| {
+        format!(", pid {pid}, for {}", duration(service.uptime_s.unwrap_or_default()))
+    });
+    let state = style.tone(tone, service.status.as_str());
+    wrap::print(
+        "",
+        &format!("{} {}{version}: {state}{running}", style.tone(tone, "●"), style.strong("claude-mem")),
+    );
     if let Some(reason) = &service.reason {
-        line("", reason);
+        wrap::print("  ", &style.tone(tone, &harmless(reason)));
     }
-    line("runs", &status.runs);
-    let provider = service.provider.as_ref().or(status.provider.name.as_ref());
+}
+
+fn describe_service(status: &Status, fields: &mut Fields) {
+    fields.add("Service", &status.runs);
+    let provider = status.service.provider.as_ref().or(status.provider.name.as_ref());
     // The reason applies only if the service runs with the current settings.
     let is_current = provider == status.provider.name.as_ref() && !status.provider.why.is_empty();
     let why = if is_current { format!(": {}", status.provider.why) } else { String::new() };
-    line("provider", &format!("{}{why}", provider.map_or("–", String::as_str)));
-    if let Some(problem) = &status.settings_problem {
-        line("settings", problem);
-    }
+    fields.add("Provider", format!("{}{why}", provider.map_or("–", String::as_str)));
+    fields.add("Settings", status.settings_problem.clone().unwrap_or_default());
+}
+
+fn describe_memory(status: &Status, fields: &mut Fields) {
+    let (memory, now) = (status.memory.as_ref(), status.now);
+    let figure = |of: fn(&Overview) -> i64| memory.map_or("–".to_owned(), |memory| of(memory).to_string());
+    let when = |at: Option<Millis>| at.map_or("never".to_owned(), |at| age::ago(at, now));
     let oldest = match memory.and_then(|memory| memory.oldest_waiting_at) {
         Some(at) => format!(", oldest queued {}", age::ago(at, now)),
         None => String::new(),
     };
     let (waiting, failed) = (figure(|memory| memory.waiting), figure(|memory| memory.failed));
-    line("queue", &format!("{waiting} waiting, {failed} failed{oldest}"));
+    fields.add("Queue", format!("{waiting} waiting, {failed} failed{oldest}"));
     if status.lost_events > 0 {
         let lost = status.lost_events;
-        line("lost events", &format!("{lost} could not be stored anywhere; see `claude-mem doctor`"));
+        fields.add("Lost events", format!("{lost} could not be stored anywhere; see `claude-mem doctor`"));
     }
-    line("last success", &when(memory.and_then(|memory| memory.last_success_at)));
-    line("last hook", &when(memory.and_then(|memory| memory.last_event_at)));
+    fields.add("Last hook", when(memory.and_then(|memory| memory.last_event_at)));
+    fields.add("Last success", when(memory.and_then(|memory| memory.last_success_at)));
     let today = format!(
         "{}, {} tokens in, {} out, ${:.4} of ${:.2}",
         observations(memory.map(|memory| memory.observations_today)),
@@ -164,22 +183,14 @@ fn print(status: &Status) {
         memory.map_or(0.0, |memory| memory.cost_usd_today),
         status.max_usd_per_day
     );
-    line("today", &today);
-    line(
-        "database",
-        &format!(
-            "{}, {}",
-            size(status.database.bytes),
-            held(memory.map(|memory| memory.observations), memory.map(|memory| memory.sessions))
-        ),
-    );
-    if let Some(problem) = &status.database.problem {
-        line("", problem);
-    }
+    fields.add("Today", today);
+    let rows = held(memory.map(|memory| memory.observations), memory.map(|memory| memory.sessions));
+    fields.add("Database", format!("{}, {rows}", size(status.database.bytes)));
+    fields.add("", status.database.problem.clone().unwrap_or_default());
     if let Some(recovery) = &status.database.recovery {
-        line("", &describe_recovery(&when(status.database.recovered_at), recovery));
+        fields.add("", describe_recovery(&when(status.database.recovered_at), recovery));
     }
-    line("last backup", &when(status.last_backup_at));
+    fields.add("Last backup", when(status.last_backup_at));
 }
 
 fn observations(count: Option<i64>) -> String {

@@ -43,20 +43,20 @@ impl<F: Fn(Millis) -> String> Dates<F> {
 /// Receives a row with its time, its model if it has one, and its project.
 type Receive<'a> = &'a mut dyn FnMut(Millis, Option<String>, Option<String>, ValueRow);
 
+/// Groups in SQL by the hour, the finest that a date needs: there may be many calls.
 fn calls(database: &Connection, since: Millis, receive: Receive<'_>) -> Result<(), StoreError> {
-    let sql =
-        "SELECT e.created_at, coalesce(e.data ->> 'model', e.data ->> 'provider', 'unknown'), s.project,
-                 coalesce(e.tokens_in, 0), coalesce(e.tokens_out, 0), coalesce(e.cost_usd, 0.0)
+    let sql = "SELECT e.created_at / 3600000 * 3600000, coalesce(e.data ->> 'model', e.data ->> 'provider', 'unknown'),
+                 s.project, count(*), coalesce(sum(e.tokens_in), 0), coalesce(sum(e.tokens_out), 0), coalesce(sum(e.cost_usd), 0.0)
                FROM event_log e LEFT JOIN sessions s ON s.id = e.session_id
-               WHERE e.event_type = 'llm_call' AND e.created_at >= ?1";
+               WHERE e.event_type = 'llm_call' AND e.created_at >= ?1 GROUP BY 1, 2, 3";
     let mut statement = database.prepare_cached(sql)?;
     let mut rows = statement.query([since])?;
     while let Some(row) = rows.next()? {
         let value = ValueRow {
-            calls: 1,
-            tokens_in: row.get(3)?,
-            tokens_out: row.get(4)?,
-            cost_usd: row.get(5)?,
+            calls: row.get(3)?,
+            tokens_in: row.get(4)?,
+            tokens_out: row.get(5)?,
+            cost_usd: row.get(6)?,
             ..ValueRow::default()
         };
         receive(row.get(0)?, row.get(1)?, row.get(2)?, value);
@@ -64,7 +64,7 @@ fn calls(database: &Connection, since: Millis, receive: Receive<'_>) -> Result<(
     Ok(())
 }
 
-/// Groups in SQL: there may be many notes.
+/// The same for notes.
 fn notes(database: &Connection, since: Millis, receive: Receive<'_>) -> Result<(), StoreError> {
     let sql =
         "SELECT created_at / 3600000 * 3600000, coalesce(model, provider, 'unknown'), project, count(*),

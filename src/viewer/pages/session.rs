@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::text::{bytes, counted, cut, exact, when};
 use super::{kind, note_row, pager};
-use crate::api::{EventLine, SessionHistory, Turn};
+use crate::api::{EventLine, SessionHistory, Turn, step_name};
 
 /// The page of a session.
 pub fn session(history: &SessionHistory) -> Markup {
@@ -71,14 +71,9 @@ pub fn events(session: &str, number: i64, events: &[EventLine]) -> Markup {
     }
 }
 
-/// The tool of an event, or the step that it stands for.
+/// The name of an event.
 pub fn name(event: &EventLine) -> &str {
-    match (event.tool.as_deref(), event.kind.as_str()) {
-        (Some(tool), _) => tool,
-        (None, "summarize") => "end of the turn",
-        (None, "flush") => "next turn",
-        (None, kind) => kind,
-    }
+    step_name(event.tool.as_deref(), &event.kind)
 }
 
 /// An event with the beginning of its payload.

@@ -8,19 +8,18 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 
-use crate::api::{self, Activity, ApiError, Days, Queued, Setting, Settings, Value, Within};
+use crate::api::{self, Activity, ApiError, Days, Queued, Settings, Value, Within};
 use crate::clock::{self, DAY};
-use crate::config::Config;
 use crate::model::Millis;
-use crate::privacy::redact::Redactor;
+use crate::privacy::settings::in_force;
 use crate::store::browse;
 use crate::store::queue::admin;
 use crate::worker::http::extract::Parameters;
 use crate::worker::http::routes::{health_of, running};
 use crate::worker::state::Shared;
 
-/// Rows of each list.
-const ROWS: u32 = 40;
+/// Rows of each list: more than a screen, and few enough for a first visit of 60 KB.
+const ROWS: u32 = 25;
 /// Days of the heatmap.
 const YEAR: Millis = 371;
 
@@ -96,15 +95,7 @@ pub async fn value(
 /// `GET /api/settings`
 pub async fn settings(State(shared): State<Arc<Shared>>) -> Result<Json<Settings>, ApiError> {
     let (file, environment) = (shared.home.config(), shared.environment.clone());
-    let reading = tokio::task::spawn_blocking(move || {
-        let redactor = Redactor::new();
-        let setting = |[key, value, origin]: [String; 3]| Setting {
-            key,
-            value: redactor.redact(&value).into_string(),
-            origin,
-        };
-        Config::in_force(&file, &environment).into_iter().map(setting).collect()
-    });
+    let reading = tokio::task::spawn_blocking(move || in_force(&file, &environment));
     let settings = reading.await.map_err(|_| ApiError::degraded("cannot read the settings"))?;
     Ok(Json(Settings { settings }))
 }
