@@ -36,6 +36,17 @@ pub fn local_time(at: Millis) -> String {
     zoned.strftime("%Y-%m-%d %H:%M").to_string()
 }
 
+/// Returns start and end in local time, as in `2026-11-18 09:12–10:40`; the second date only if it is another day.
+#[cfg(feature = "service")]
+pub fn period(from: Millis, to: Millis) -> String {
+    let (from, to) = (local_time(from), local_time(to));
+    match (from.split_once(' '), to.split_once(' ')) {
+        _ if from == to => from,
+        (Some((day, _)), Some((same, end))) if day == same => format!("{from}–{end}"),
+        _ => format!("{from} – {to}"),
+    }
+}
+
 /// Returns the start of the user's local day.
 #[cfg(feature = "service")]
 pub fn day_start(now: Millis) -> Millis {

@@ -117,10 +117,8 @@ impl Worker {
     }
 
     /// CPU time used, in hundredths of a second.
-    fn ticks(&self) -> u64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        let after_name = stat.rsplit(')').next().unwrap();
-        after_name.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+    pub fn ticks(&self) -> u64 {
+        ticks(self.child.id())
     }
 
     /// Time of an answer including the connection, in milliseconds.
@@ -149,10 +147,22 @@ impl Worker {
 
     /// Proportional set size.
     pub fn memory_mb(&self) -> f64 {
-        let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.child.id())).unwrap();
-        let kib = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
-        kib.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
+        memory_mb(self.child.id())
     }
+}
+
+/// CPU time that a process used, in hundredths of a second.
+pub fn ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let after_name = stat.rsplit(')').next().unwrap();
+    after_name.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+/// Proportional set size of a process.
+pub fn memory_mb(pid: u32) -> f64 {
+    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+    let kib = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
+    kib.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
 }
 
 impl Drop for Worker {

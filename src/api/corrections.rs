@@ -77,6 +77,8 @@ pub struct Veto {
     pub project: String,
     /// The statement.
     pub statement: String,
+    /// The key that it blocks: of the statement, or of a context's line.
+    pub key: i64,
     /// Time of the veto.
     pub created_at: Millis,
 }

@@ -180,6 +180,8 @@ pub struct EventLine {
     pub created_at: Millis,
     /// The payload or its beginning, redacted; none if it is no longer kept.
     pub payload: Option<String>,
+    /// Its command, file, pattern or address, if it has one.
+    pub gist: Option<String>,
     /// The project's name.
     pub project: String,
     /// Its session.
@@ -192,6 +194,7 @@ pub fn step_name<'a>(tool: Option<&'a str>, kind: &'a str) -> &'a str {
         (Some(tool), _) => tool,
         (None, "summarize") => "end of the turn",
         (None, "flush") => "next turn",
+        (None, "observation") => "event",
         (None, kind) => kind,
     }
 }

@@ -133,7 +133,6 @@ impl Command {
             | Self::Show(_)
             | Self::Context(_)
             | Self::Stats(_) => true,
-            Self::Logs(arguments) => !arguments.follow,
             Self::Config(arguments) => arguments.is_paged(),
             Self::Queue(arguments) => arguments.is_paged(),
             _ => false,
@@ -143,10 +142,10 @@ impl Command {
 
 /// Runs the command. Prints an error once, as a sentence to act on.
 pub fn run(arguments: &Arguments, environment: Environment) -> ExitCode {
-    let ended = dispatch(arguments, environment).and_then(|code| {
-        output::stdout::finish().context("cannot write the output")?;
-        Ok(code)
-    });
+    let ended = dispatch(arguments, environment);
+    // Also after an error: its message comes when the pager is gone.
+    let printed = output::stdout::finish().context("cannot write the output");
+    let ended = ended.and_then(|code| printed.map(|()| code));
     ended.unwrap_or_else(|error| {
         eprintln!("claude-mem: {}", render(&error));
         if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }

@@ -26,16 +26,31 @@ pub fn notice(fields: &Fields, write: &Write<'_>) -> Option<Markup> {
             ))),
         ),
         "off" => ("Switched off.", Some(undo(format!("/veto/{id}/lift")))),
-        "lifted" => ("The veto is lifted.", None),
-        "edited" => ("Saved. The earlier version is kept below.", None),
+        "lifted" => ("The veto is lifted.", Some(veto_again(fields, write))),
+        "edited" => ("Saved. The earlier version is kept below.", Some(undo(format!("/memory/{id}/unedit")))),
+        "reverted" => ("The earlier version is back.", None),
         "same" => ("Nothing changed.", None),
-        "merged" => ("Merged. The others can be restored under Memory.", None),
+        "merged" => {
+            let ids = text::cut(fields.get("ids").map_or("", String::as_str), 80);
+            ("Merged into this note.", Some(undo(format!("/memory/{id}/unmerge?ids={ids}"))))
+        }
         "retried" => ("Queued again.", None),
         "checked" => ("Checked.", None),
         "backed-up" => ("Backed up, and the copy was verified.", None),
         _ => return None,
     };
     Some(html! { div.notice role="status" { span { (message) } @if let Some(undo) = undo { (undo) } } })
+}
+
+/// The undo of a lifted veto.
+fn veto_again(fields: &Fields, write: &Write<'_>) -> Markup {
+    let field = |name: &str| fields.get(name).map_or("", String::as_str);
+    let form = html! {
+        @for name in ["line", "project", "statement"] { input type="hidden" name=(name) value=(field(name)); }
+        input type="hidden" name="back" value="memory";
+        button { "Undo" }
+    };
+    html! { div.acts data-undo { (write.form("/context/veto", &form)) span.left {} } }
 }
 
 /// A message about a failed change.

@@ -18,8 +18,9 @@ use super::pages::{self, Frame, SearchForm, Write, text};
 use super::service::{Asked, Trouble};
 use super::{Viewer, alive, assets, notices, reply, writes};
 use crate::api::{
-    Activity, ContextQuery, ContextResponse, Curated, Days, Events, InSessionQuery, InSessionResponse,
-    Memories, NoteHistory, Projects, SearchResponse, SessionHistory, Sessions, Settings, Value, route,
+    Activity, ApiError, ContextQuery, ContextResponse, Curated, Day, Days, Events, InSessionQuery,
+    InSessionResponse, Memories, NoteHistory, Projects, SearchResponse, SessionHistory, Sessions, Settings,
+    Value, route,
 };
 
 type Shared = State<Arc<Viewer>>;
@@ -32,6 +33,7 @@ pub fn router(viewer: Arc<Viewer>) -> Router {
         .route("/", get(now))
         .route("/search", get(search))
         .route("/timeline", get(timeline))
+        .route("/day/{date}", get(day))
         .route("/session/{id}", get(session))
         .route("/session/{id}/turn/{number}", get(turn))
         .route("/event/{id}", get(event))
@@ -132,6 +134,19 @@ async fn timeline(State(viewer): Shared, fields: Fields) -> Response {
     viewer.page("timeline", "Timeline", &fields, content.await)
 }
 
+async fn day(State(viewer): Shared, fields: Fields, Path(date): Path<String>) -> Response {
+    let project = field(&fields, "project");
+    let content = async {
+        let Ok(parsed) = date.parse::<jiff::civil::Date>() else {
+            return Err(Trouble::Refused(ApiError::not_found("there is no such day")));
+        };
+        let query = json!({"date": parsed.to_string(), "project": project});
+        let found: Day = viewer.service.get(route::DAY, &query).await?;
+        Ok(pages::day(&found, parsed, project))
+    };
+    viewer.page("timeline", "Day", &fields, content.await)
+}
+
 async fn session(State(viewer): Shared, fields: Fields, Path(id): Path<String>) -> Response {
     let from = field(&fields, "from").parse().unwrap_or(0_i64);
     let found =
@@ -166,8 +181,7 @@ async fn curated(State(viewer): Shared, fields: Fields) -> Response {
 async fn memory(State(viewer): Shared, fields: Fields, Path(id): Path<String>) -> Response {
     if id.starts_with(['S', 'P', 's', 'p']) {
         let found = viewer.service.get::<Memories>(route::MEMORIES, &json!({"ids": id})).await;
-        let missing =
-            || Trouble::Refused(crate::api::ApiError::not_found(format!("there is no memory {id}")));
+        let missing = || Trouble::Refused(ApiError::not_found(format!("there is no memory {id}")));
         let content = found.and_then(|found| found.memories.first().map(pages::document).ok_or_else(missing));
         return viewer.page("memory", "Memory", &fields, content);
     }

@@ -13,7 +13,9 @@ use super::guard::WRITE_HEADER;
 use super::pages::Frame;
 use super::service::{Asked, Trouble};
 use super::{Viewer, notices, reply};
-use crate::api::{Changed, EditRequest, MergeRequest, PinRequest, Queued, VetoRequest, Vetoes, route};
+use crate::api::{
+    Changed, Curated, EditRequest, MergeRequest, NoteHistory, PinRequest, Queued, VetoRequest, Vetoes, route,
+};
 use crate::client::encoded;
 
 type Shared = State<Arc<Viewer>>;
@@ -40,13 +42,32 @@ impl FromRequest<Arc<Viewer>> for Form {
     }
 }
 
+/// Parses a form as browsers encode it.
 fn fields(bytes: &[u8]) -> Vec<(String, String)> {
-    let uri = format!("/?{}", String::from_utf8_lossy(bytes));
-    let parsed = uri.parse::<axum::http::Uri>().ok();
-    parsed
-        .and_then(|uri| Query::<Vec<(String, String)>>::try_from_uri(&uri).ok())
-        .map(|Query(fields)| fields)
-        .unwrap_or_default()
+    let pairs = bytes.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
+    let field = |pair: &[u8]| {
+        let end = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
+        (decoded(&pair[..end]), decoded(pair.get(end + 1..).unwrap_or_default()))
+    };
+    pairs.map(field).collect()
+}
+
+fn decoded(text: &[u8]) -> String {
+    let hex = |at: usize| text.get(at).and_then(|digit| char::from(*digit).to_digit(16));
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while at < text.len() {
+        match (text[at], hex(at + 1), hex(at + 2)) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.push((high * 16 + low) as u8);
+                at += 2;
+            }
+            (b'+', ..) => bytes.push(b' '),
+            (byte, ..) => bytes.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 impl Form {
@@ -105,6 +126,10 @@ pub async fn memory(
         "unveto" => unveto(&viewer, &id, address.get("vetoes").map_or("", String::as_str))
             .await
             .map(|()| said("restored")),
+        "unedit" => unedit(&viewer, &id).await.map(|()| said("reverted")),
+        "unmerge" => restore_all(&viewer, address.get("ids").map_or("", String::as_str))
+            .await
+            .map(|()| said("restored")),
         "edit" | "revert" => {
             let request = edit(&form, action == "revert");
             let changed = service.post_by_id::<Changed>(route::EDIT, &id, &request).await;
@@ -113,11 +138,30 @@ pub async fn memory(
         "merge" => {
             let ids: Vec<i64> = form.all("merge").filter_map(|id| id.parse().ok()).collect();
             let changed = service.post_by_id::<Changed>(route::MERGE, &id, &MergeRequest { ids }).await;
-            changed.map(|changed| said(if changed.changed { "merged" } else { "same" }))
+            let merged: Vec<&str> = form.all("merge").collect();
+            changed.map(|changed| match changed.changed {
+                true => format!("{}&ids={}", said("merged"), encoded(&merged.join("."))),
+                false => said("same"),
+            })
         }
         _ => return reply::refused(StatusCode::NOT_FOUND, "There is no such action."),
     };
     done("memory", outcome)
+}
+
+/// Returns to the version before the last edit.
+async fn unedit(viewer: &Viewer, id: &str) -> Asked<()> {
+    let history: NoteHistory = viewer.service.get_by_id(route::NOTE, id, &()).await?;
+    let version = history.versions.first().map(|version| version.id);
+    let request = EditRequest { version: Some(version.unwrap_or_default()), ..EditRequest::default() };
+    viewer.service.post_by_id::<Changed>(route::EDIT, id, &request).await.map(drop)
+}
+
+async fn restore_all(viewer: &Viewer, ids: &str) -> Asked<()> {
+    for id in ids.split('.').filter(|id| !id.is_empty()) {
+        viewer.service.post_by_id::<Changed>(route::RESTORE, id, &()).await?;
+    }
+    Ok(())
 }
 
 fn edit(form: &Form, is_revert: bool) -> EditRequest {
@@ -158,8 +202,16 @@ async fn unveto(viewer: &Viewer, id: &str, vetoes: &str) -> Asked<()> {
 
 /// `POST /veto/{id}/lift`
 pub async fn lift_veto(State(viewer): Shared, Path(id): Path<String>, _form: Form) -> Response {
-    let lifted = viewer.service.delete::<Changed>(route::VETO, &id).await;
-    done("memory", lifted.map(|_| "/memory?done=lifted".into()))
+    let lifting = async {
+        let curated: Curated = viewer.service.get(route::CURATED, &()).await?;
+        viewer.service.delete::<Changed>(route::VETO, &id).await?;
+        // The address carries the veto, so that it can be made again.
+        let veto = curated.vetoes.into_iter().find(|veto| veto.id.to_string() == id).unwrap_or_default();
+        let statement: String = veto.statement.chars().take(300).collect();
+        let (statement, project) = (encoded(&statement), encoded(&veto.project));
+        Ok(format!("/memory?done=lifted&line={}&project={project}&statement={statement}", veto.key))
+    };
+    done("memory", lifting.await)
 }
 
 /// `POST /context/veto`: switches a line of the context off.
@@ -171,7 +223,10 @@ pub async fn switch_off(State(viewer): Shared, form: Form) -> Response {
         line: form.get("line").parse().ok(),
     };
     let made = viewer.service.post::<Vetoes>(route::VETOES, &request).await;
-    let back = format!("/context?project={}", encoded(form.get("project")));
+    let back = match form.get("back") {
+        "memory" => "/memory?".to_owned(),
+        _ => format!("/context?project={}", encoded(form.get("project"))),
+    };
     let outcome = made.map(|made| match request.memory.as_str() {
         "" => format!("{back}&done=off&id={}", made.vetoes.first().map_or(0, |veto| veto.id)),
         memory => {
@@ -214,5 +269,20 @@ pub async fn health(State(viewer): Shared, Path(action): Path<String>, _form: Fo
             done("health", outcome)
         }
         _ => reply::refused(StatusCode::NOT_FOUND, "There is no such action."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_decoded_whatever_their_length() {
+        let long = "x".repeat(200_000);
+        let body = format!("title=a+b%20%C3%BC&facts={long}&merge=1&merge=2&empty=&bad=%zz%4");
+        let form = Form(fields(body.as_bytes()));
+        assert_eq!((form.get("title"), form.get("facts").len()), ("a b ü", 200_000));
+        assert_eq!(form.all("merge").collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!((form.get("empty"), form.get("bad")), ("", "%zz%4"));
     }
 }

@@ -20,6 +20,7 @@ use crate::paths::Home;
 use crate::store::files::backup::{self, Reason};
 use crate::store::index::search::Kind;
 use crate::store::maintenance::forget::{self, Selection};
+use crate::store::sessions::whole_id;
 use crate::store::{self, StoreError, projects};
 use crate::{clock, spool};
 
@@ -36,7 +37,7 @@ use crate::{clock, spool};
 pub struct Arguments {
     /// Ids as printed by search: 12, S12 for a summary, P12 for a prompt
     ids: Vec<String>,
-    /// A session and everything derived from it
+    /// A session, by its id or the beginning of it, and everything derived from it
     #[arg(long, value_name = "ID")]
     session: Vec<String>,
     /// A project: its name or one of its directories
@@ -72,6 +73,9 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         Ok(reader) => {
             for project in &mut selection.projects {
                 *project = project_named(&reader, &config, project)?;
+            }
+            for session in &mut selection.sessions {
+                *session = whole_id(&reader, session)?.0;
             }
             let doomed = forget::find(&reader, &selection)?;
             let waiting = spooled(home, &reader, &selection);

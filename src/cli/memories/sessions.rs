@@ -62,7 +62,7 @@ fn print(rows: &[SessionRow]) {
     let mut table = Table::new(&columns);
     for row in rows {
         table.row([
-            (&period(row), Tone::Faint),
+            (&clock::period(row.started_at, row.last_activity_at), Tone::Faint),
             (&row.project, Tone::Plain),
             (row.heading(), Tone::Strong),
             (&row.status, state_tone(&row.status)),
@@ -80,16 +80,6 @@ pub fn state_tone(state: &str) -> Tone {
         "interrupted" => Tone::Warn,
         "failed" => Tone::Bad,
         _ => Tone::Faint,
-    }
-}
-
-/// Start and end of a session: `2026-11-18 09:12–10:40`, with the second date only if it is another day.
-pub fn period(row: &SessionRow) -> String {
-    let (from, to) = (clock::local_time(row.started_at), clock::local_time(row.last_activity_at));
-    match (from.split_once(' '), to.split_once(' ')) {
-        _ if from == to => from,
-        (Some((day, _)), Some((same, end))) if day == same => format!("{from}–{end}"),
-        _ => format!("{from} – {to}"),
     }
 }
 

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 
-use super::sessions::period;
 use crate::api::{Memory, NoteLine, SessionHistory, Turn};
 use crate::cli::client;
 use crate::cli::output::fields::Fields;
@@ -115,7 +114,10 @@ fn print_session(history: &SessionHistory, style: Style) {
     fields
         .add("Project", harmless(&session.project))
         .add("Branch", harmless(session.branch.as_deref().unwrap_or_default()))
-        .add("Time", format!("{}, {}", period(session), session.status))
+        .add(
+            "Time",
+            format!("{}, {}", clock::period(session.started_at, session.last_activity_at), session.status),
+        )
         .add("Session", harmless(&session.id))
         .add("Recorded", harmless(&format!("{recorded} ({})", session.agent)))
         .add("Outcome", harmless(session.outcome.as_deref().unwrap_or_default()))

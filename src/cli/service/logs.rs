@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use super::log_file;
 use crate::cli::install::record::Manager;
 use crate::cli::output::stdout;
-use crate::cli::output::style::harmless;
+use crate::cli::output::style::{Style, Tone, harmless};
 use crate::cli::{run_command, service};
 use crate::config::Environment;
 use crate::paths::Home;
@@ -24,7 +24,7 @@ use crate::paths::Home;
 pub struct Arguments {
     /// Keep printing new lines
     #[arg(long, short)]
-    pub follow: bool,
+    follow: bool,
     /// Only lines about this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
@@ -43,6 +43,9 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         bail!("no log yet: the service creates {} when it starts", log.display());
     }
     lines.drain(..lines.len().saturating_sub(arguments.lines));
+    if !arguments.follow {
+        stdout::page();
+    }
     for line in lines {
         if !print(&line) {
             return Ok(ExitCode::SUCCESS);
@@ -76,7 +79,8 @@ fn journal(environment: &Environment, arguments: &Arguments) -> anyhow::Result<E
 
 fn journal_command(environment: &Environment, arguments: &Arguments) -> Command {
     let mut command = Command::new("journalctl");
-    command.args(["--user", "--unit", "claude-mem.service", "--no-pager", "--output", "short-iso"]);
+    // On a terminal it uses a pager of its own.
+    command.args(["--user", "--unit", "claude-mem.service", "--output", "short-iso"]);
     command.arg(format!("--lines={}", arguments.lines));
     if arguments.follow {
         command.arg("--follow");
@@ -111,8 +115,25 @@ fn tail(files: &[impl AsRef<Path>], arguments: &Arguments) -> anyhow::Result<Vec
 
 /// Prints a line. Returns false if the reader is gone, as with `head`.
 fn print(line: &str) -> bool {
-    outln!("{}", harmless(line));
+    outln!("{}", readable(&harmless(line), Style::of_stdout()));
     stdout::is_open()
+}
+
+/// A line of the log with its time in the local zone, to the second, and its level in its tone.
+fn readable(line: &str, style: Style) -> String {
+    let parts = line.split_once(' ').and_then(|(time, rest)| {
+        let (level, message) = rest.trim_start().split_once(' ')?;
+        Some((time.parse::<jiff::Timestamp>().ok()?, level, message))
+    });
+    let Some((time, level, message)) = parts else { return line.to_owned() };
+    let time = time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string();
+    let tone = match level {
+        "ERROR" => Tone::Bad,
+        "WARN" => Tone::Warn,
+        _ => Tone::Plain,
+    };
+    let level = format!("{:<5}", level.to_lowercase());
+    format!("{}  {}  {}", style.faint(&time), style.tone(tone, &level), style.tone(tone, message))
 }
 
 /// Prints appended lines, also across rotations of the file.
@@ -135,5 +156,19 @@ fn follow(log: &Path, arguments: &Arguments) -> anyhow::Result<()> {
             reader = BufReader::new(File::open(log)?);
             line.clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_a_local_time_and_its_level() {
+        let line = readable("2026-02-12T06:48:04.825907Z  WARN the disk is full", Style::of_stdout());
+        let (time, rest) = line.split_at(19);
+        assert!(time.starts_with("2026-02-1") && time.ends_with(":48:04"), "{line}");
+        assert_eq!(rest, "  warn   the disk is full");
+        assert_eq!(readable("something else", Style::of_stdout()), "something else");
     }
 }

@@ -162,8 +162,11 @@ fn print(rows: &[ListedRow], style: Style) {
         wrap::print(&style.tone(Tone::Name, &head), &format!("{} {about}", style.tone(tone, state)));
         if let Some(error) = &row.last_error {
             let reason = harmless(error.lines().next().unwrap_or_default());
-            let attempts = counted(row.attempts, "attempt", "attempts");
-            wrap::print(&" ".repeat(head.len()), &format!("after {attempts}: {reason}"));
+            let after = match row.attempts {
+                0 => String::new(),
+                attempts => format!("after {}: ", counted(attempts, "attempt", "attempts")),
+            };
+            wrap::print(&" ".repeat(head.len()), &format!("{after}{reason}"));
         }
     }
 }

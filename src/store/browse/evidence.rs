@@ -10,16 +10,24 @@ use crate::store::StoreError;
 /// Characters of a payload in a list, and of one that is shown alone.
 const BEGINNING: u32 = 600;
 const WHOLE: u32 = 200_000;
-/// Maximum events in a list.
-const MOST: u32 = 300;
 
 const EVENT: &str = "q.id, q.kind, q.tool_name, q.status, q.last_error, q.failed, q.raw_bytes, q.created_at,
     coalesce(s.project, ''), coalesce(q.session_id, '')";
 const FROM: &str = "FROM pending_queue q LEFT JOIN sessions s ON s.id = q.session_id";
 
+/// The part of a payload that tells most about it, in the order of what tools have.
+const GIST: &str = "iif(json_valid(q.payload), substr(coalesce('$ ' || (q.payload ->> '$.tool_input.command'),
+    q.payload ->> '$.tool_input.file_path', q.payload ->> '$.tool_input.pattern', q.payload ->> '$.tool_input.url',
+    q.payload ->> '$.tool_input.query', q.payload ->> '$.tool_input.description'), 1, 600), NULL)";
+
 /// Columns and source of an event without its payload.
 pub(super) fn event_sql(rest: &str) -> String {
-    format!("SELECT {EVENT}, NULL {FROM} {rest}")
+    format!("SELECT {EVENT}, NULL, NULL {FROM} {rest}")
+}
+
+/// The same with a part of the payload.
+fn with_payload(characters: u32, rest: &str) -> String {
+    format!("SELECT {EVENT}, substr(q.payload, 1, {characters}), {GIST} {FROM} {rest}")
 }
 
 pub(super) fn event_line(row: &Row<'_>) -> rusqlite::Result<EventLine> {
@@ -35,16 +43,15 @@ pub(super) fn event_line(row: &Row<'_>) -> rusqlite::Result<EventLine> {
         project: row.get(8)?,
         session_id: row.get(9)?,
         payload: row.get(10)?,
+        gist: row.get(11)?,
     })
 }
 
 /// The events that a note was made of, in order.
 pub fn events_of_note(database: &Connection, note: i64) -> Result<Vec<EventLine>, StoreError> {
-    let sql = format!(
-        "SELECT {EVENT}, substr(q.payload, 1, {BEGINNING}) {FROM}
-         WHERE q.id IN (SELECT queue_id FROM observation_sources WHERE observation_id = ?1) AND q.finished_at IS NOT NULL
-         ORDER BY q.id LIMIT {MOST}"
-    );
+    let rest = "WHERE q.id IN (SELECT queue_id FROM observation_sources WHERE observation_id = ?1)
+                  AND q.finished_at IS NOT NULL ORDER BY q.id LIMIT 40";
+    let sql = with_payload(BEGINNING, rest);
     let mut statement = database.prepare_cached(&sql)?;
     let rows = statement.query_map([note], event_line)?;
     Ok(rows.collect::<Result<_, _>>()?)
@@ -56,10 +63,8 @@ pub fn events_of_turn(
     session: &SessionId,
     prompt_number: Option<i64>,
 ) -> Result<Vec<EventLine>, StoreError> {
-    let sql = format!(
-        "SELECT {EVENT}, substr(q.payload, 1, {BEGINNING}) {FROM}
-         WHERE q.session_id = ?1 AND q.prompt_number IS ?2 AND q.finished_at IS NOT NULL ORDER BY q.id LIMIT {MOST}"
-    );
+    let rest = "WHERE q.session_id = ?1 AND q.prompt_number IS ?2 AND q.finished_at IS NOT NULL ORDER BY q.id LIMIT 300";
+    let sql = with_payload(BEGINNING, rest);
     let mut statement = database.prepare_cached(&sql)?;
     let rows = statement.query_map(params![session.as_str(), prompt_number], event_line)?;
     Ok(rows.collect::<Result<_, _>>()?)
@@ -67,8 +72,6 @@ pub fn events_of_turn(
 
 /// One event with its whole payload, up to a limit.
 pub fn event(database: &Connection, id: i64) -> Result<Option<EventLine>, StoreError> {
-    let sql = format!(
-        "SELECT {EVENT}, substr(q.payload, 1, {WHOLE}) {FROM} WHERE q.id = ?1 AND q.finished_at IS NOT NULL"
-    );
+    let sql = with_payload(WHOLE, "WHERE q.id = ?1 AND q.finished_at IS NOT NULL");
     Ok(database.prepare_cached(&sql)?.query_row([id], event_line).optional()?)
 }

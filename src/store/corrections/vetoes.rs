@@ -58,6 +58,8 @@ pub struct Veto {
     pub project: String,
     /// The statement as the user saw it.
     pub statement: String,
+    /// The key that it blocks.
+    pub key: i64,
     /// Time of the veto.
     pub created_at: Millis,
 }
@@ -65,11 +67,16 @@ pub struct Veto {
 /// Lists all vetoes, newest first.
 #[cfg(feature = "service")]
 pub fn list(database: &Connection) -> Result<Vec<Veto>, StoreError> {
-    let sql =
-        "SELECT id, project, statement, created_at FROM vetoes ORDER BY created_at DESC, id DESC LIMIT 1000";
+    let sql = "SELECT id, project, statement, created_at, key FROM vetoes ORDER BY created_at DESC, id DESC LIMIT 1000";
     let mut statement = database.prepare_cached(sql)?;
     let rows = statement.query_map([], |row| {
-        Ok(Veto { id: row.get(0)?, project: row.get(1)?, statement: row.get(2)?, created_at: row.get(3)? })
+        Ok(Veto {
+            id: row.get(0)?,
+            project: row.get(1)?,
+            statement: row.get(2)?,
+            created_at: row.get(3)?,
+            key: row.get(4)?,
+        })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

@@ -1,6 +1,7 @@
 // Everything works without this file, except live rows: it adds search as you type, keys, and writes without a reload.
 // Data becomes text nodes; HTML comes only from our own pages, and is parsed without running anything.
 const steps = { summarize: 'end of the turn', flush: 'next turn' };
+const states = { raw: 'waiting', processing: 'in work' };
 const $ = (selector, root = document) => root.querySelector(selector);
 const main = () => $('main');
 
@@ -83,7 +84,7 @@ const keys = {
   k: () => move(-1),
   ArrowRight: () => $('a[rel=next]')?.click(),
   ArrowLeft: () => $('a[rel=prev]')?.click(),
-  e: () => { const box = $('#edit'); if (box) { box.open = true; $('input, textarea', box).focus(); } },
+  e: () => { const box = $('#edit'); if (box) { box.open = true; $('input:not([type=hidden])', box).focus(); } },
   p: () => $('[data-key=p]')?.click(),
   x: () => $('[data-key=x]')?.click(),
   '?': () => $('#keys').showModal(),
@@ -160,7 +161,7 @@ function grow(list, items, kind) {
     put('kind', kind === 'notes' ? item.type : item.tool ?? item.kind);
     put('title', kind === 'notes' ? item.title || item.summary : item.tool ?? steps[item.kind] ?? item.kind);
     put('project', item.project);
-    put('state', item.failed ? 'failed' : item.status);
+    put('state', item.failed ? 'failed' : states[item.status] ?? item.status);
     put('time', new Date(item.created_at).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', second: '2-digit' }));
     const link = $('a', row);
     if (link) link.href = kind === 'notes' ? '/memory/' + item.id : '/session/' + encodeURIComponent(item.session_id);

@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::text::{counted, grouped};
+use super::text::counted;
+use super::timeline::day_path;
 use crate::api::DayCount;
 
 /// A bar for each value; the second value of a bar is drawn on top of the first.
@@ -47,8 +48,8 @@ pub fn meter(share: f64, label: &str) -> Markup {
     }
 }
 
-/// The notes of each day of a year, one column for each week.
-pub fn year(days: &[DayCount], today: jiff::civil::Date) -> Markup {
+/// The notes of each day of a year, one column for each week; each day leads to its notes.
+pub fn year(days: &[DayCount], today: jiff::civil::Date, project: &str) -> Markup {
     let count = |date: jiff::civil::Date| {
         let date = date.to_string();
         days.binary_search_by(|day| day.date.as_str().cmp(date.as_str())).map_or(0, |at| days[at].notes)
@@ -66,16 +67,20 @@ pub fn year(days: &[DayCount], today: jiff::civil::Date) -> Markup {
     let level = |notes: i64| if notes == 0 { 0 } else { (1 + 3 * (notes - 1) / most.max(4)).min(4) };
     html! {
         figure.chart.heat tabindex="0" aria-label="Notes by day, scrollable" {
-            svg viewBox="0 0 760 112" role="img" aria-label=(format!("{} in the last year", counted(total, "note", "notes"))) {
+            svg viewBox="0 0 760 112" role="group" aria-label=(format!("{} in the last year", counted(total, "note", "notes"))) {
                 @for (column, row, date) in &cells {
                     @if *row == 0 && date.day() <= 7 { text x=(28 + column * 13) y="9" { (date.strftime("%b").to_string()) } }
                 }
                 @for (row, name) in [(0, "Mon"), (2, "Wed"), (4, "Fri")] { text x="0" y=(25 + row * 13) { (name) } }
                 @for (column, row, date) in &cells {
                     @let notes = count(*date);
-                    rect class=(format!("h{}", level(notes))) x=(28 + column * 13) y=(15 + row * 13) width="11" height="11" rx="2" {
-                        title { (date) ": " (grouped(notes)) }
-                    }
+                    @let cell = html! {
+                        rect class=(format!("h{}", level(notes))) x=(28 + column * 13) y=(15 + row * 13) width="11" height="11" rx="2" {
+                            title { (date) ": " (counted(notes, "note", "notes")) }
+                        }
+                    };
+                    // Days with notes are links; the sessions below lead to the same notes by keyboard.
+                    @if notes > 0 { a href=(day_path(*date, project)) tabindex="-1" aria-label=(format!("{date}: {}", counted(notes, "note", "notes"))) { (cell) } } @else { (cell) }
                 }
             }
         }

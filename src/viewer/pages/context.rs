@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::text::{counted, cut, exact, grouped};
+use super::text::{counted, cut, exact, grouped, prose};
 use super::{Write, project_field};
 use crate::api::{ContextLine, KnownProject, LastContext};
 
@@ -100,7 +100,7 @@ fn row(
         div.line.added[is_new] data-row {
             div.count { (line.tokens) }
             div.text dir="auto" {
-                @match &line.memory { Some(id) => a href=(format!("/memory/{id}")) { (cut(&line.text, 2_000)) }, None => (cut(&line.text, 2_000)) }
+                @match &line.memory { Some(id) => a href=(format!("/memory/{id}")) { (prose(&line.text, 2_000)) }, None => (prose(&line.text, 2_000)) }
             }
             div.acts {
                 (write.form("/context/veto", &html! {

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::session::evidence;
-use super::text::{bytes, counted, cut, exact, grouped, when};
+use super::text::{bytes, counted, cut, exact, grouped, prose, when};
 use super::{Write, by, kind, note_row, project_field};
 use crate::api::{
     Curated, Injection, KnownProject, LearningRow, Memory, NoteHistory, NoteVersion, ObservationRow,
@@ -17,16 +17,16 @@ pub fn note(history: &NoteHistory, write: &Write<'_>) -> Markup {
     let note = &history.note;
     html! {
         div.head {
-            h1 dir="auto" { (cut(note.title.as_deref().unwrap_or("(no title)"), 400)) }
+            h1 dir="auto" { (prose(note.title.as_deref().unwrap_or("(no title)"), 400)) }
             span { (kind(&note.kind)) }
         }
         (standing(history, write))
         @if history.deleted_at.is_none() { (actions(history, write)) }
         div.side {
             div.section {
-                @if let Some(summary) = note.summary.as_deref().filter(|text| !text.is_empty()) { p.prose dir="auto" { (cut(summary, WHOLE)) } }
-                @if let Some(detail) = note.detail.as_deref().filter(|text| !text.is_empty()) { p.prose dir="auto" { (cut(detail, WHOLE)) } }
-                @if !note.facts.is_empty() { ul.facts { @for fact in note.facts.iter().take(200) { li dir="auto" { (cut(fact, 4_000)) } } } }
+                @if let Some(summary) = note.summary.as_deref().filter(|text| !text.is_empty()) { p.prose dir="auto" { (prose(summary, WHOLE)) } }
+                @if let Some(detail) = note.detail.as_deref().filter(|text| !text.is_empty()) { p.prose dir="auto" { (prose(detail, WHOLE)) } }
+                @if !note.facts.is_empty() { ul.facts { @for fact in note.facts.iter().take(200) { li dir="auto" { (prose(fact, 4_000)) } } } }
                 (injections(&history.injections))
                 section.section aria-labelledby="evidence" {
                     h2 #evidence { "Evidence" }
@@ -61,7 +61,7 @@ fn actions(history: &NoteHistory, write: &Write<'_>) -> Markup {
     let note = &history.note;
     let path = |action: &str| format!("/memory/{}/{action}", note.id);
     html! {
-        div.acts {
+        div.section { div.acts {
             @if history.pinned_at.is_some() { (write.button(&path("unpin"), "", "Unpin", Some("p"))) }
             @else { (write.button(&path("pin"), "", "Pin", Some("p"))) }
             (write.button(&path("veto"), "", "Veto", None))
@@ -78,7 +78,7 @@ fn actions(history: &NoteHistory, write: &Write<'_>) -> Markup {
                     div.acts { button.main { "Save" } span.lede { "The present version is kept below." } }
                 }
             }))
-        }
+        } }
     }
 }
 
@@ -189,8 +189,8 @@ pub fn document(memory: &Memory) -> Markup {
             (exact(memory.created_at)) " · " (cut(&memory.project, 60)) " · "
             a href=(format!("/session/{}#t{}", crate::client::encoded(&memory.session_id), memory.prompt_number.unwrap_or_default())) { "in its session" }
         }
-        @for text in [&memory.summary, &memory.detail] { @if !text.is_empty() { p.prose dir="auto" { (cut(text, WHOLE)) } } }
-        @if !memory.facts.is_empty() { ul.facts { @for fact in &memory.facts { li dir="auto" { (cut(fact, 4_000)) } } } }
+        @for text in [&memory.summary, &memory.detail] { @if !text.is_empty() { p.prose dir="auto" { (prose(text, WHOLE)) } } }
+        @if !memory.facts.is_empty() { ul.facts { @for fact in &memory.facts { li dir="auto" { (prose(fact, 4_000)) } } } }
     }
 }
 
@@ -241,7 +241,7 @@ fn learning_row(learning: &LearningRow, write: &Write<'_>) -> Markup {
     html! {
         li.row data-row {
             (kind(&learning.category))
-            div.title dir="auto" { (cut(&learning.content, 600)) }
+            div.title dir="auto" { (prose(&learning.content, 600)) }
             div.end { (learning.confidence) " %" }
             div.whence {
                 span { (cut(learning.project.as_deref().unwrap_or("every project"), 60)) }

@@ -17,7 +17,7 @@ pub use memory::{curated, document, note};
 pub use now::now;
 pub use search::{SearchForm, search};
 pub use session::{event, events, session};
-pub use timeline::{PAGE as SESSIONS, timeline};
+pub use timeline::{PAGE as SESSIONS, day, timeline};
 pub use value::value;
 
 use maud::{DOCTYPE, Markup, html};
@@ -25,7 +25,7 @@ use maud::{DOCTYPE, Markup, html};
 use super::assets;
 use super::service::Trouble;
 use crate::api::{KnownProject, NoteLine};
-use text::{cut, when};
+use text::{cut, prose, when};
 
 /// The frame of every page.
 pub struct Frame<'a> {
@@ -141,9 +141,9 @@ fn note_row(note: &NoteLine, actions: &Markup) -> Markup {
     html! {
         li.row data-row {
             (kind(&note.kind))
-            div.title dir="auto" { a href=(format!("/memory/{}", note.id)) { (cut(note.heading(), 200)) } }
+            div.title dir="auto" { a href=(format!("/memory/{}", note.id)) { (prose(note.heading(), 200)) } }
             div.end { (when(note.created_at)) }
-            @if !note.title.is_empty() && !note.summary.is_empty() { div.more dir="auto" { (cut(&note.summary, 400)) } }
+            @if !note.title.is_empty() && !note.summary.is_empty() { div.more dir="auto" { (prose(&note.summary, 400)) } }
             div.whence {
                 span { (cut(&note.project, 60)) }
                 @if note.pinned { span.tag.good { "pinned" } }
@@ -186,7 +186,7 @@ impl Write<'_> {
     }
 
     /// A form with fields of its own.
-    fn form(&self, path: &str, fields: &Markup) -> Markup {
+    pub fn form(&self, path: &str, fields: &Markup) -> Markup {
         html! { form method="post" action=(path) { input type="hidden" name="token" value=(self.token); (fields) } }
     }
 }

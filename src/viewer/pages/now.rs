@@ -42,10 +42,10 @@ pub fn now(activity: &Activity, has_memories: bool, write: &Write<'_>) -> Markup
                 header { h2 #events { "Events" } }
                 @if activity.events.is_empty() { p.empty { "Every prompt and tool call of a session arrives here first." } }
                 ol.rows data-rows="events" { @for event in &activity.events { (event_row(event)) } }
-                template { li.row.two data-row {
+                template { li.row.slim data-row {
                     div.title { a href="/" data-put="title" {} }
-                    div.end data-put="time" {}
                     div.whence { span data-put="project" {} span data-put="state" {} }
+                    div.end data-put="time" {}
                 } }
             }
         }
@@ -65,15 +65,24 @@ fn money(health: &Health) -> Markup {
 
 fn event_row(event: &EventLine) -> Markup {
     html! {
-        li.row.two data-row {
+        li.row.slim data-row {
             div.title { a href=(format!("/session/{}", event.session_id)) { (cut(super::session::name(event), 60)) } }
-            div.end { (when(event.created_at)) }
             div.whence {
                 span { (cut(&event.project, 60)) }
-                span { @if event.failed { "failed" } @else { (event.status) } }
+                span { @if event.failed { "failed" } @else { (state(&event.status)) } }
                 @if let Some(reason) = event.reason.as_deref().filter(|_| event.status == "skipped") { span { (cut(reason, 80)) } }
             }
+            div.end { (when(event.created_at)) }
         }
+    }
+}
+
+/// The state of an event in words; the script has the same.
+fn state(status: &str) -> &str {
+    match status {
+        "raw" => "waiting",
+        "processing" => "in work",
+        other => other,
     }
 }
 

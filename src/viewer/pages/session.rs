@@ -2,9 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::text::{bytes, counted, cut, exact, when};
+use super::text::{bytes, counted, cut, exact, prose, when};
 use super::{kind, note_row, pager};
 use crate::api::{EventLine, SessionHistory, Turn, step_name};
+use crate::clock;
 
 /// The page of a session.
 pub fn session(history: &SessionHistory) -> Markup {
@@ -12,16 +13,16 @@ pub fn session(history: &SessionHistory) -> Markup {
     let path = |id: &String| format!("/session/{}", crate::client::encoded(id));
     html! {
         div.head {
-            h1 dir="auto" { (cut(session.heading(), 300)) }
+            h1 dir="auto" { (prose(session.heading(), 300)) }
             a href=(format!("/timeline?project={}", crate::client::encoded(&session.project))) { (cut(&session.project, 60)) }
         }
         dl.pairs {
-            dt { "Time" } dd { (exact(session.started_at)) " – " (exact(session.last_activity_at)) ", " (session.status) }
+            dt { "Time" } dd { (clock::period(session.started_at, session.last_activity_at)) ", " (session.status) }
             @if let Some(branch) = &session.branch { dt { "Branch" } dd { (cut(branch, 80)) } }
             dt { "Recorded" } dd { @match session.origin.as_str() { "backfill" => "read from the agent's history", "sync" => "by another machine", _ => "live, by hooks" } " (" (cut(&session.agent, 40)) ")" }
             dt { "Session" } dd { code { (cut(&session.id, 80)) } }
-            @if let Some(outcome) = &session.outcome { dt { "Outcome" } dd dir="auto" { (cut(outcome, 1_000)) } }
-            @if !history.open_items.is_empty() { dt { "Left open" } dd { @for item in &history.open_items { div dir="auto" { (cut(item, 300)) } } } }
+            @if let Some(outcome) = &session.outcome { dt { "Outcome" } dd dir="auto" { (prose(outcome, 1_000)) } }
+            @if !history.open_items.is_empty() { dt { "Left open" } dd { @for item in &history.open_items { div dir="auto" { (prose(item, 300)) } } } }
         }
         (pager(history.previous.as_ref().map(path), history.next.as_ref().map(path), ["session before", "session after"]))
         div {
@@ -47,13 +48,13 @@ fn turn(session: &str, turn: &Turn) -> Markup {
                 }
             }
             @if let Some(prompt) = &turn.prompt {
-                div { p.exact { "Prompt, as typed (secrets removed)" } blockquote dir="auto" { (cut(prompt, 4_000)) } }
+                div { p.exact { "Prompt, as typed (secrets removed)" } blockquote dir="auto" tabindex="0" { (cut(prompt, 4_000)) } }
             }
             @if !turn.notes.is_empty() {
                 div { p.made { "Note, a summary made by " (super::by(&turn.notes[0].origin)) } ol.rows { @for note in &turn.notes { (note_row(note, &html! {})) } } }
             }
-            @if turn.notes.is_empty() && let Some(completed) = &turn.completed { div { p.made { "Summary" } p.prose dir="auto" { (cut(completed, 2_000)) } } }
-            @if let Some(next) = &turn.next_steps { p.lede dir="auto" { "Left open: " (cut(next, 600)) } }
+            @if turn.notes.is_empty() && let Some(completed) = &turn.completed { div { p.made { "Summary" } p.prose dir="auto" { (prose(completed, 2_000)) } } }
+            @if let Some(next) = &turn.next_steps { p.lede dir="auto" { "Left open: " (prose(next, 600)) } }
         }
     }
 }
@@ -84,8 +85,8 @@ pub fn evidence(event: &EventLine) -> Markup {
             div.title { a href=(format!("/event/{}", event.id)) { (cut(name(event), 60)) } }
             div.end { (bytes(event.raw_bytes)) " · " (when(event.created_at)) }
             @if let Some(reason) = &event.reason { div.whence { (cut(reason, 160)) } }
-            @match &event.payload {
-                Some(payload) => div.more.mono dir="auto" { (cut(payload, 400)) },
+            @match event.gist.as_deref().or(event.payload.as_deref()) {
+                Some(text) => div.more.mono dir="auto" { (cut(text, 400)) },
                 None => div.whence { "the payload is no longer kept" },
             }
         }

@@ -23,6 +23,19 @@ pub fn cut(text: &str, most: usize) -> String {
     shown
 }
 
+/// The same, with the passages between backticks as code.
+pub fn prose(text: &str, most: usize) -> Markup {
+    let shown = cut(text, most);
+    let parts: Vec<&str> = shown.split('`').collect();
+    // A backtick without a partner is only a character.
+    let is_paired = parts.len() % 2 == 1;
+    html! {
+        @for (at, part) in parts.iter().enumerate() {
+            @if is_paired && at % 2 == 1 && !part.is_empty() { code { (part) } } @else if is_paired || at == 0 { (part) } @else { "`" (part) }
+        }
+    }
+}
+
 fn show(letter: char, shown: &mut String) {
     match letter {
         '\n' | '\t' => shown.push(letter),
@@ -99,6 +112,13 @@ mod tests {
         assert_eq!(cut(&"x".repeat(1_000_000), 3), "xxx… (999,997 more characters)");
         let markup = html! { p { (cut("<script>alert(1)</script>\"'&", 99)) } }.into_string();
         assert_eq!(markup, "<p>&lt;script&gt;alert(1)&lt;/script&gt;&quot;'&amp;</p>");
+    }
+
+    #[test]
+    fn passages_between_backticks_are_code() {
+        let markup = prose("call `push` <b>", 99).into_string();
+        assert_eq!(markup, "call <code>push</code> &lt;b&gt;");
+        assert_eq!(prose("a ` b", 99).into_string(), "a ` b");
     }
 
     #[test]

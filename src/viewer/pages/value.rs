@@ -1,5 +1,6 @@
 //! Value: what memory cost, and what came of it.
 
+use jiff::ToSpan;
 use maud::{Markup, html};
 
 use super::charts;
@@ -47,23 +48,38 @@ pub fn value(value: &Value) -> Markup {
     }
 }
 
+/// A figure of each day of the period, also of those without activity.
 fn days(value: &Value, figure: impl Fn(&ValueRow) -> f64) -> Vec<(String, f64, f64)> {
-    value.by_day.iter().map(|row| (row.name.clone(), figure(row), 0.0)).collect()
+    let today = jiff::Zoned::now().date();
+    let dates = (0..i64::from(value.days)).rev().filter_map(|back| today.checked_sub(back.days()).ok());
+    let row = |date: jiff::civil::Date| {
+        let date = date.to_string();
+        let found = value.by_day.iter().find(|row| row.name == date);
+        (date, found.map_or(0.0, &figure), 0.0)
+    };
+    dates.map(row).collect()
 }
 
 fn table(title: &str, name: &str, rows: &[ValueRow]) -> Markup {
+    // A context has no model, and without a model there are no calls.
+    let has_contexts = rows.iter().any(|row| row.contexts > 0);
+    let has_calls = rows.iter().any(|row| row.calls > 0);
     html! {
         @if !rows.is_empty() {
             section.section {
                 h2 { (title) }
                 div.table tabindex="0" role="region" aria-label=(title) { table {
-                    thead { tr { th.text { (name) } th { "Notes" } th { "Calls" } th { "Tokens in" } th { "out" } th { "Cost" } th { "Events" } th { "kept" } th { "Contexts" } th { "Shown" } th { "Used" } } }
+                    thead { tr {
+                        th.text { (name) } th { "Notes" } th { "Raw events" } th { "Kept" }
+                        @if has_calls { th { "Calls" } th { "Tokens in" } th { "Tokens out" } th { "Cost" } }
+                        @if has_contexts { th { "Contexts" } th { "Notes shown" } th { "Used" } }
+                    } }
                     tbody { @for row in rows.iter().take(40) {
                         tr {
                             td.text { @if row.name == "local" { "rules" } @else if row.name == "user" { "saved by you" } @else { (cut(&row.name, 60)) } }
-                            td { (grouped(row.notes)) } td { (grouped(row.calls)) } td { (grouped(row.tokens_in)) } td { (grouped(row.tokens_out)) }
-                            td { (dollars(row.cost_usd)) } td { (bytes(row.raw_bytes)) } td { (bytes(row.kept_bytes)) }
-                            td { (grouped(row.contexts)) } td { (grouped(row.shown)) } td { (share(row.used, row.shown)) }
+                            td { (grouped(row.notes)) } td { (bytes(row.raw_bytes)) } td { (bytes(row.kept_bytes)) }
+                            @if has_calls { td { (grouped(row.calls)) } td { (grouped(row.tokens_in)) } td { (grouped(row.tokens_out)) } td { (dollars(row.cost_usd)) } }
+                            @if has_contexts { td { (grouped(row.contexts)) } td { (grouped(row.shown)) } td { (share(row.used, row.shown)) } }
                         }
                     } }
                 } }

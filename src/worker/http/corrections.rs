@@ -79,7 +79,8 @@ pub async fn veto(State(shared): State<Arc<Shared>>, body: JsonBody) -> Result<J
         for (project, statement) in statements {
             let now = clock::now();
             let id = vetoes::add(database, &project, &statement, request.line, now)?;
-            made.push(Veto { id, project, statement, created_at: now });
+            let key = request.line.unwrap_or_else(|| vetoes::key(&statement));
+            made.push(Veto { id, project, statement, key, created_at: now });
         }
         Ok(made)
     });
@@ -138,6 +139,7 @@ pub async fn curated(
             id: veto.id,
             project: veto.project,
             statement: veto.statement,
+            key: veto.key,
             created_at: veto.created_at,
         };
         Ok(Curated {

@@ -20,12 +20,12 @@ fn command(sandbox: &Sandbox, arguments: &[&str]) -> Command {
     command
 }
 
-fn mem(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+pub fn mem(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
     run(command(sandbox, arguments), b"")
 }
 
 /// One turn that became memory, one event that failed, one that waits; no worker.
-fn remembered() -> Sandbox {
+pub fn remembered() -> Sandbox {
     let sandbox = Sandbox::new();
     // Whether the daily backup is made in time is random: switch it off.
     sandbox.configure("[backup]\nkeep = 0");
@@ -45,10 +45,13 @@ fn remembered() -> Sandbox {
 }
 
 /// Commands that report, with their exit codes without a worker.
-const REPORTING: [(&[&str], i32); 22] = [
+const REPORTING: [(&[&str], i32); 25] = [
     (&["status"], 1),
     (&["doctor"], 1),
     (&["sessions"], 0),
+    (&["show", "one"], 0),
+    (&["today"], 0),
+    (&["config", "effective"], 0),
     (&["search", "greeting"], 0),
     (&["timeline", "1"], 0),
     (&["show", "1", "S1", "P1"], 0),
@@ -148,10 +151,21 @@ fn commands_report_an_empty_memory_without_failing() {
 
 /// Runs a command on a terminal of this many columns.
 fn on_a_terminal(sandbox: &Sandbox, columns: u16, arguments: &[&str], no_colour: bool) -> Option<String> {
+    through_a_pager(sandbox, columns, arguments, no_colour, "cat")
+}
+
+fn through_a_pager(
+    sandbox: &Sandbox,
+    columns: u16,
+    arguments: &[&str],
+    no_colour: bool,
+    pager: &str,
+) -> Option<String> {
     let quoted: Vec<String> = arguments.iter().map(|word| format!("'{word}'")).collect();
     let line = format!("stty cols {columns}; '{PROGRAM}' {}", quoted.join(" "));
     let mut script = sandbox.command("script");
     script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm-256color").env("SHELL", "/bin/sh");
+    script.env("PAGER", pager);
     script.current_dir(sandbox.path());
     if no_colour {
         script.env("NO_COLOR", "1");
@@ -172,6 +186,18 @@ fn a_terminal_gets_colours_unless_no_color_is_set() {
     let plain = on_a_terminal(&sandbox, 100, &search, true).unwrap();
     assert!(!plain.contains('\u{1b}'), "{plain:?}");
     assert!(plain.contains("greeting"), "{plain:?}");
+}
+
+#[test]
+fn long_output_on_a_terminal_goes_through_the_pager() {
+    let sandbox = remembered();
+    let pager = "sed 's/^/| /'";
+    let Some(paged) = through_a_pager(&sandbox, 100, &["show", "one"], true, pager) else { return };
+    assert!(seen(&paged).iter().any(|line| line.starts_with("| Correct the greeting")), "{paged}");
+    let status = through_a_pager(&sandbox, 100, &["status"], true, pager).unwrap();
+    assert!(!status.contains("| "), "a screen needs none: {status}");
+    let quit = through_a_pager(&sandbox, 100, &["config", "show"], true, "head -n 1").unwrap();
+    assert_eq!(seen(&quit).len(), 1, "a reader who quits is no error: {quit}");
 }
 
 /// The lines that stay on the screen: progress overwrites itself.
@@ -219,8 +245,10 @@ fn a_narrow_terminal_loses_decoration_and_no_figures() {
     }
     let id = "0b93be06-0ec2-4265-baf0-5a7606842b9a";
     sandbox.prompt(id, "A session with an id as real ones have it");
-    let sessions = seen(&on_a_terminal(&sandbox, 40, &["sessions"], true).unwrap());
-    assert!(sessions.iter().any(|line| line == id), "whole, to be copied: {sessions:?}");
+    let sessions = on_a_terminal(&sandbox, 40, &["sessions"], true).unwrap();
+    assert!(seen(&sessions).join(" ").contains("0b93be06"), "{sessions}");
+    assert!(mem(&sandbox, &["sessions"]).stdout.contains(id), "whole in a pipe");
+    assert!(mem(&sandbox, &["show", "0b93be06"]).stdout.contains(id), "and its beginning is enough");
 }
 
 #[test]
@@ -272,7 +300,7 @@ fn exit_codes_are_0_done_1_failed_2_usage() {
         (&["config", "check"], 0),
         (&["config", "path"], 0),
         (&["show", "999999"], 1),
-        (&["show", "nonsense"], 2),
+        (&["show", "nonsense"], 1),
         (&["search", "--type", "nonsense", "x"], 2),
         (&["search", "--since", "nonsense", "x"], 2),
         (&["search", "nothinghasthisword"], 0),

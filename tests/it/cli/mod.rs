@@ -4,3 +4,4 @@ mod backfill;
 mod commands;
 mod doctor;
 mod help;
+mod shell;

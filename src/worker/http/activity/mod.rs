@@ -40,10 +40,12 @@ pub async fn days(
     State(shared): State<Arc<Shared>>,
     Parameters(within): Parameters<Within>,
 ) -> Result<Json<Days>, ApiError> {
-    let since = clock::day_start(clock::now()) - YEAR * DAY;
     let reading = move |database: &_| {
         let project = within.project.as_deref().filter(|project| !project.is_empty());
-        browse::days(database, project, since, clock::date)
+        // Noon of each day is on that day even if the clock changes.
+        let noon = clock::day_start(clock::now()) + DAY / 2;
+        let days = (0..=YEAR).rev().map(|back| clock::Day::local(noon - back * DAY));
+        browse::days(database, project, days, clock::date)
     };
     Ok(Json(Days { days: running(&shared)?.database.read(reading).await? }))
 }

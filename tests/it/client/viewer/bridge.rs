@@ -146,6 +146,14 @@ impl Bridge {
         stream
     }
 
+    /// The messages of a feed.
+    pub fn feed(&self, path: &str, cookie: &str) -> impl Iterator<Item = serde_json::Value> {
+        let mut stream = self.connect();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: {}\r\ncookie: {cookie}\r\n\r\n", self.host()).unwrap();
+        let lines = BufReader::new(stream).lines().map_while(Result::ok);
+        lines.filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok())
+    }
+
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.port())).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -20,6 +20,41 @@ fn with_note() -> (Sandbox, Worker, Bridge) {
     (sandbox, worker, bridge)
 }
 
+/// Stores events as hooks do, as fast as possible; the last one is of a tool with that name.
+fn flood(sandbox: &Sandbox, count: usize, last: &str) {
+    let database = sandbox.database();
+    let sql =
+        "INSERT INTO pending_queue (event_key, session_id, kind, tool_name, status, created_at, finished_at)
+               VALUES (?1, 'one', 'observation', ?2, 'skipped', unixepoch() * 1000, unixepoch() * 1000)";
+    for number in 1..=count {
+        let tool = if number == count { last } else { "Flood" };
+        database.prepare_cached(sql).unwrap().execute((format!("flood-{number}"), tool)).unwrap();
+    }
+}
+
+#[test]
+fn a_flood_of_events_makes_few_and_small_messages() {
+    const EVENTS: usize = 3_000;
+    let (sandbox, _worker, bridge) = with_note();
+    let cookie = bridge.enter();
+    let mut feed = bridge.feed("/live", &cookie);
+    let first = feed.next().unwrap();
+    assert!(first["queue"].is_object(), "{first}");
+    std::thread::scope(|scope| {
+        scope.spawn(|| flood(&sandbox, EVENTS, "FloodLast"));
+        let (mut arrived, mut messages) = (0, 0);
+        while arrived < EVENTS as u64 {
+            let message = feed.next().expect("a message");
+            let rows = message["events"].as_array().unwrap().len();
+            assert!(rows <= 25 && message.to_string().len() < 40_000, "{rows} rows");
+            arrived += message["arrived"].as_u64().unwrap();
+            messages += 1;
+        }
+        assert_eq!(arrived, EVENTS as u64, "every event is counted once");
+        assert!(messages < EVENTS / 10, "{messages} messages");
+    });
+}
+
 #[test]
 fn an_address_lets_one_browser_in_once() {
     let (_sandbox, _worker, bridge) = with_note();
