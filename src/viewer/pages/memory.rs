@@ -169,9 +169,9 @@ fn versions(id: i64, versions: &[NoteVersion], write: &Write<'_>) -> Markup {
                 ol.rows {
                     @for version in versions {
                         li.row.two data-row {
-                            div.title dir="auto" { (cut(&version.title, 200)) }
+                            div.title dir="auto" { (prose(&version.title, 200)) }
                             div.end { "until " (exact(version.replaced_at)) }
-                            @if !version.summary.is_empty() { div.more dir="auto" { (cut(&version.summary, 600)) } }
+                            @if !version.summary.is_empty() { div.more dir="auto" { (prose(&version.summary, 600)) } }
                             div.acts { (write.form(&format!("/memory/{id}/revert"), &html! { input type="hidden" name="version" value=(version.id); button.quiet { "Return to this version" } })) }
                         }
                     }

@@ -86,6 +86,9 @@ fn plant(sandbox: &Sandbox, worker: &Worker) {
     let database = sandbox.database();
     let sql = "UPDATE sessions SET title = ?1, outcome = ?1, branch = ?1 WHERE id = 'hostile'";
     database.execute(sql, [HOSTILE]).unwrap();
+    let sql =
+        "UPDATE observations SET title = ?1, summary = ?2, detail = ?2, facts = json_array(?2) WHERE id = 2";
+    database.execute(sql, [HOSTILE, &format!("{HOSTILE} {}", "long".repeat(250_000))]).unwrap();
     let sql = "UPDATE pending_queue SET last_error = ?1 WHERE status = 'error'";
     database.execute(sql, [format!("{HOSTILE} {}", "long".repeat(250_000))]).unwrap();
 }
