@@ -65,7 +65,7 @@ impl Memory {
 
     fn find_with(&self, parameters: &[(&str, &str)]) -> Vec<String> {
         let found = self.ask(&request(parameters));
-        found.hits.iter().map(|hit| response::reference(hit.kind, hit.id)).collect()
+        found.hits.iter().map(|hit| crate::responses::reference(hit.kind, hit.id)).collect()
     }
 
     fn assert_consistent(&self) {
@@ -425,7 +425,7 @@ fn the_timeline_shows_what_came_before_and_after() {
     memory.prompt(1, "go on");
     let around = |anchor, before, after| -> Vec<String> {
         let moments = index::timeline(&memory.database, anchor, before, after).unwrap();
-        moments.iter().map(|moment| response::reference(moment.kind, moment.id)).collect()
+        moments.iter().map(|moment| crate::responses::reference(moment.kind, moment.id)).collect()
     };
     assert_eq!(around((Kind::Observation, 5), 2, 1), ["3", "4", "5", "6"]);
     assert_eq!(around((Kind::Prompt, 1), 5, 1), ["P1", "1"]);
