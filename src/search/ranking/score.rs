@@ -17,7 +17,7 @@ const LIFTING: usize = 2;
 /// The weight of that lift once meaning is known.
 const LIFT_WITH_MEANING: f64 = 0.1;
 /// A best row with a smaller share of the question than this matches by chance.
-const SURE: f64 = 0.7;
+const SURE: f64 = 0.8;
 
 /// The worth of a clue, given the number of rows that have it.
 pub fn rarity(rows: f64, having: f64) -> f64 {
@@ -47,9 +47,10 @@ impl Search<'_> {
             }
             entry.score = entry.parts.words;
         }
-        lift_sessions(entries, self.settings.session_weight);
+        let weight = self.settings.session_weight;
+        lift_sessions(entries, weight);
         for entry in entries {
-            entry.parts.session = entry.score - entry.parts.words;
+            entry.parts.session = entry.score * (1.0 + weight) - entry.parts.words;
         }
     }
 
