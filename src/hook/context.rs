@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::http;
 use super::notice::Start;
+use super::{Spooled, http};
 use crate::api::{PrintedContext, route};
 use crate::config::{Config, Environment};
 use crate::context::{self, Hint, RepoState, Request};
@@ -19,25 +19,24 @@ use crate::store::log::{LogEntry, log};
 use crate::store::{self, projects};
 
 /// Prints the context for the session that `event` starts, and a message for the user; nothing if there is neither.
-/// `database` is there if the event went into it.
+/// `database` is there if the event went into it, `spooled` if it did not.
 pub fn print(
-    home: &Home,
-    config: &Config,
-    environment: &Environment,
-    event: &Event,
-    database: Option<Connection>,
+    start: &Start<'_>,
+    database: Option<&Connection>,
+    spooled: Option<&Spooled>,
     mut output: impl Write,
 ) -> io::Result<()> {
-    let start = Start { home, config, environment, event };
-    let notice = start.needed(database.as_ref());
+    let Start { home, config, environment, event } = *start;
+    let notice = start.needed(database).or_else(|| start.newer(spooled));
     let began = Instant::now();
-    let database = database.or_else(|| store::open_to_read(home, config.hook.busy_ms).ok());
-    let answer = context_for(home, config, environment, event, database.as_ref());
+    let opened = database.is_none().then(|| store::open_to_read(home, config.hook.busy_ms).ok()).flatten();
+    let database = database.or(opened.as_ref());
+    let answer = context_for(home, config, environment, event, database);
     let context = answer.as_ref().map(|answer| answer.context.as_str()).unwrap_or_default();
-    let notice = notice.or_else(|| start.always(database.as_ref(), answer.as_ref()));
+    let notice = notice.or_else(|| start.always(database, answer.as_ref()));
     write_answer(&mut output, "SessionStart", context, notice.as_deref())?;
     if let (Some(answer), Some(session), Some(database)) = (answer, &event.session, database) {
-        note_shown(&database, "context", session, answer, began.elapsed(), event.at);
+        note_shown(database, "context", session, answer, began.elapsed(), event.at);
     }
     Ok(())
 }

@@ -127,7 +127,7 @@ impl Asker<'_> {
         &self,
         event: &Event,
         input: &Input,
-        database: Option<Connection>,
+        database: Option<&Connection>,
         output: &mut impl Write,
     ) -> io::Result<()> {
         let settings = &self.config.context;
@@ -163,7 +163,7 @@ impl Asker<'_> {
         session: &SessionStamp,
         told: &Told,
         question: &[(&str, &str)],
-        database: Option<Connection>,
+        database: Option<&Connection>,
         output: &mut impl Write,
     ) -> io::Result<()> {
         let settings = &self.config.context;
@@ -181,11 +181,12 @@ impl Asker<'_> {
             return Ok(());
         };
         write_answer(output, told.hook_event, &answer.context, None)?;
-        if !answer.context.is_empty()
-            && let Some(database) =
-                database.or_else(|| store::open_for_hook(self.home, self.config.hook.busy_ms).ok())
-        {
-            note_shown(&database, told.log_event, session, answer, began.elapsed(), clock::now());
+        if !answer.context.is_empty() {
+            let busy_ms = self.config.hook.busy_ms;
+            let opened = database.is_none().then(|| store::open_for_hook(self.home, busy_ms).ok()).flatten();
+            if let Some(database) = database.or(opened.as_ref()) {
+                note_shown(database, told.log_event, session, answer, began.elapsed(), clock::now());
+            }
         }
         Ok(())
     }

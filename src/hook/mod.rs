@@ -86,23 +86,26 @@ pub fn run(
     let kept = keep(&home, &config, environment, &event, &problems);
     let is_served = nudge::send(&home);
     let (kept, outcome) = match kept {
-        Ok(mut kept) => {
-            let outcome = kept.spooled.take().map_or(Ok(()), |spooled| Err(spooled.into()));
-            (kept, outcome)
-        }
+        Ok(kept) => (kept, Ok(())),
         Err(lost) => (Kept::default(), Err(lost.into())),
     };
     match verb {
         // Another hook set was faster, and has said what there is to say.
         _ if kept.is_known => {}
-        Verb::Context => context::print(&home, &config, environment, &event, kept.database, output)?,
-        Verb::New | Verb::Save if is_served => asker.after(&event, &payload, kept.database, &mut output)?,
+        Verb::Context => {
+            let start = notice::Start { home: &home, config: &config, environment, event: &event };
+            context::print(&start, kept.database.as_ref(), kept.spooled.as_ref(), output)?;
+        }
+        Verb::New | Verb::Save if is_served => {
+            asker.after(&event, &payload, kept.database.as_ref(), &mut output)?;
+        }
         _ => {}
     }
     if !is_served && config.worker.autostart {
         autostart::start(&home);
     }
-    outcome
+    kept.database.into_iter().for_each(store::leave_open_until_exit);
+    outcome.and(kept.spooled.map_or(Ok(()), |spooled| Err(spooled.into())))
 }
 
 /// An event that is safe.

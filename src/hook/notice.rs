@@ -5,14 +5,14 @@ use std::time::UNIX_EPOCH;
 
 use rusqlite::Connection;
 
-use super::history;
+use super::{Spooled, history};
 use crate::api::PrintedContext;
 use crate::config::{Config, Environment, Notice};
 use crate::model::{Event, Millis};
 use crate::paths::Home;
 use crate::project::Project;
 use crate::spool;
-use crate::store::{self, projects};
+use crate::store::{self, StoreError, projects};
 use crate::text::number::counted;
 
 const HOUR: Millis = 60 * 60_000;
@@ -37,6 +37,13 @@ impl Start<'_> {
         let message = left().or_else(|| self.lost(database)).or_else(|| self.backlog(database));
         let offer = || history::offer(database, self.environment, self.event);
         message.or_else(|| self.welcome(database)).or_else(offer).map(|message| one_line(&message))
+    }
+
+    /// Returns a message for every session as long as no worker of this version can take its events in.
+    pub fn newer(&self, spooled: Option<&Spooled>) -> Option<String> {
+        let Spooled(error) = spooled.filter(|_| self.is_wanted())?;
+        let is_newer = matches!(error, StoreError::Newer { .. });
+        is_newer.then(|| one_line(&format!("claude-mem: events wait in the spool: {error}")))
     }
 
     fn is_wanted(&self) -> bool {

@@ -239,6 +239,10 @@ fn with_a_database_from_the_future_events_go_to_the_spool() {
     send(&sandbox);
     assert_eq!(sandbox.spooled().len(), 1);
     assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM pending_queue"), 1, "it was not changed");
+    let start = sandbox.hook("context", r#"{"session_id":"later","cwd":"/","source":"startup"}"#);
+    let answer: Value = serde_json::from_str(&start.stdout).unwrap();
+    let message = answer["systemMessage"].as_str().unwrap();
+    assert!(message.contains("in the spool") && message.contains("upgrade claude-mem"), "{message}");
 }
 
 #[test]
