@@ -154,14 +154,16 @@ impl Installation<'_> {
     }
 
     fn programs(&mut self, running: Programs, target: Option<PathBuf>) -> anyhow::Result<Programs> {
+        let linkage = programs::linkage(&running.hook).map_or_else(String::new, |how| format!(" ({how})"));
         let Some(directory) = target else {
-            self.report.step("programs", format!("use {} and its hook in place", running.main.display()));
+            let main = running.main.display();
+            self.report.step("programs", format!("use {main} and its hook{linkage} in place"));
             return Ok(running);
         };
         let directory = std::path::absolute(directory)?;
         let there = Programs::in_directory(&directory);
-        self.report
-            .step("programs", format!("copy claude-mem and claude-mem-hook to {}", directory.display()));
+        let copied = format!("copy claude-mem and claude-mem-hook{linkage} to {}", directory.display());
+        self.report.step("programs", copied);
         self.really(|record| running.copy_to(&directory, record).map(drop))?;
         let path = self.environment.outgoing.path.as_deref().unwrap_or_default();
         if !std::env::split_paths(path).any(|place| place == directory) {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use rten::{Model, ModelOptions, RunOptions, ThreadPool};
+use rten::{Model, ModelOptions, OpRegistry, RunOptions, ThreadPool, op_registry};
 use rten_tensor::NdTensor;
 use rten_tensor::prelude::*;
 
@@ -11,7 +11,7 @@ use super::integer_graph::in_bytes;
 use super::published::Published;
 use super::wordpiece::WordPiece;
 use super::{Embedder, EmbeddingError, Pace, Role, Scale, Vector, package};
-use crate::search::language::glossary::in_english;
+use crate::search::glossary::in_english;
 
 const DIMENSION: usize = 384;
 /// The longest text that the models were made for, in tokens.
@@ -64,7 +64,7 @@ impl Bert {
         }
         let bytes = in_bytes(&bytes).map_err(|error| EmbeddingError::Model(error.to_string()))?;
         // Prepared for the kernels once instead of with every question: 11 MB for four fifths of the time.
-        let model = ModelOptions::with_all_ops().prepack_weights(true).load(bytes);
+        let model = ModelOptions::with_ops(operators()).prepack_weights(true).load(bytes);
         let model = model.map_err(|error| EmbeddingError::Model(error.to_string()))?;
         let tokens = vocabulary().ok_or_else(|| EmbeddingError::Model("it has no vocabulary".into()))?;
         let mut bert = Self {
@@ -144,6 +144,40 @@ impl Bert {
 fn yield_to_others() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, 19);
+}
+
+/// The operators of the published models, and those that [`in_bytes`] adds. The engine's others stay out of the program, which
+/// they would make 5 MB larger.
+fn operators() -> OpRegistry {
+    op_registry!(
+        Add,
+        And,
+        Cast,
+        Concat,
+        Div,
+        DynamicQuantizeLinear,
+        Erf,
+        Expand,
+        Gather,
+        GatherElements,
+        GatherND,
+        GreaterOrEqual,
+        IsNaN,
+        LayerNormalization,
+        MatMul,
+        MatMulInteger,
+        Max,
+        Mul,
+        Range,
+        Reshape,
+        Shape,
+        Slice,
+        Softmax,
+        Squeeze,
+        Transpose,
+        Unsqueeze,
+        Where
+    )
 }
 
 fn vocabulary() -> Option<WordPiece> {

@@ -4,5 +4,6 @@ pub mod command;
 mod launchd;
 mod plugin;
 mod real_client;
+mod script;
 #[cfg(target_os = "linux")]
 mod systemd;
