@@ -182,7 +182,7 @@ impl Here<'_> {
 
     fn engine(&self) -> anyhow::Result<Engine<Own>> {
         self.home.prepare()?;
-        let database = store::open_to_change(self.home, BUSY_TIMEOUT_MS)?;
+        let database = store::open_for_bulk_change(self.home, BUSY_TIMEOUT_MS)?;
         Ok(Engine::new(
             Own(Mutex::new(database)),
             self.home.clone(),

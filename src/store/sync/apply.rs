@@ -109,7 +109,8 @@ fn apply_record(
     let Ok(body) = serde_json::from_str::<Value>(body) else {
         return Ok(Some("its body is not JSON".into()));
     };
-    let sql = "UPDATE sync_state SET clock = max(clock, ?1), seen = max(seen, ?1)";
+    let sql =
+        "UPDATE sync_state SET clock = max(clock, ?1), seen = max(seen, ?1) WHERE clock < ?1 OR seen < ?1";
     transaction.prepare_cached(sql)?.execute([record.hlc])?;
     if kind == Kind::Forget {
         let Ok(tombstones) = serde_json::from_value::<Vec<Tombstone>>(body["forget"].clone()) else {
@@ -150,6 +151,11 @@ fn parse(kind: Kind, body: &Value) -> Option<Content> {
     if !is_its {
         return None;
     }
+    let mut row = body["row"].as_object()?.clone();
+    if let Some(shape) = shape_of(&item) {
+        // A later version may have more columns.
+        row.retain(|column, value| shape.columns.contains(&column.as_str()) && !value.is_null());
+    }
     Some(Content {
         kind,
         item,
@@ -157,7 +163,7 @@ fn parse(kind: Kind, body: &Value) -> Option<Content> {
         name: text("name").unwrap_or_default(),
         session: text("session"),
         at: body["at"].as_i64()?,
-        row: body["row"].as_object()?.clone(),
+        row,
         refers: text("refers"),
         is_default: false,
     })
@@ -195,7 +201,10 @@ fn apply_row(
     // The triggers noticed what this record did: it is no change to send.
     let sql = "DELETE FROM sync_dirty WHERE item = ?1";
     transaction.prepare_cached(sql)?.execute([&part.item])?;
-    if let Some(read) = content::read(transaction, &part.item)?.first() {
+    // A session of this machine keeps its other columns, so that its content is not the record's.
+    if shape.kind == Kind::Session
+        && let Some(read) = content::read(transaction, &part.item)?.first()
+    {
         let sql = "UPDATE sync_items SET hash = ?2 WHERE item = ?1";
         transaction.prepare_cached(sql)?.execute(params![part.item, read.hash()])?;
     }
@@ -315,6 +324,12 @@ fn apply_waiting(transaction: &Connection, shape: &Shape, uid: &str) -> Result<(
     if !matches!(shape.kind, Kind::Observation | Kind::Learning) {
         return Ok(());
     }
+    let item = format!("{}:{uid}", shape.letter);
+    let sql = "SELECT 1 FROM sync_items WHERE refers = ?1
+               UNION ALL SELECT 1 FROM sync_items WHERE item IN ('h:' || ?2, 'p:' || ?2, 'a:' || ?2, 'q:' || ?2)";
+    if shape.kind == Kind::Observation && !transaction.prepare_cached(sql)?.exists(params![item, uid])? {
+        return Ok(());
+    }
     for mark in MARKS.iter().filter(|mark| mark.of == shape.kind) {
         let item = format!("{}:{uid}", mark.letter);
         let sql = "SELECT value, refers FROM sync_items WHERE item = ?1";
@@ -341,7 +356,6 @@ fn apply_waiting(transaction: &Connection, shape: &Shape, uid: &str) -> Result<(
          WHERE uid IN (SELECT substr(item, 3) FROM sync_items WHERE refers = ?2)
            AND {column} IS NOT (SELECT id FROM {target} WHERE uid = ?1)"
     );
-    let item = format!("{}:{uid}", shape.letter);
     transaction.prepare_cached(&sql)?.execute(params![uid, item])?;
     Ok(())
 }

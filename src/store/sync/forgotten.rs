@@ -47,17 +47,16 @@ pub fn note(transaction: &Connection, forgetting: &Forgetting, now: Millis) -> R
     let mut by_scope: BTreeMap<bool, Vec<Tombstone>> = BTreeMap::new();
     for uid in &forgetting.uids {
         let items: Vec<String> = ["o", "s", "l"].map(|letter| format!("{letter}:{uid}")).into();
-        if let Some(is_shared) = queue_purges(transaction, &items)? {
-            by_scope.entry(is_shared).or_default().push((format!("uid:{uid}"), Millis::MAX));
-        }
+        // Also if it was never sent: an export may have it.
+        let is_shared = queue_purges(transaction, &items)?.unwrap_or_default();
+        by_scope.entry(is_shared).or_default().push((format!("uid:{uid}"), Millis::MAX));
     }
     for id in &forgetting.vetoes {
         let sql = "SELECT uid, created_at FROM sync_vetoes WHERE id = ?1";
         let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, Millis>(1)?));
         let (uid, at) = transaction.prepare_cached(sql)?.query_row([id], read)?;
-        if let Some(is_shared) = queue_purges(transaction, &[format!("v:{uid}")])? {
-            by_scope.entry(is_shared).or_default().push((format!("veto:{uid}"), at.max(now)));
-        }
+        let is_shared = queue_purges(transaction, &[format!("v:{uid}")])?.unwrap_or_default();
+        by_scope.entry(is_shared).or_default().push((format!("veto:{uid}"), at.max(now)));
     }
     for session in &forgetting.sessions {
         let mut items = items_of(transaction, "session_id = ?1", session)?;

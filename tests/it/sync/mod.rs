@@ -2,6 +2,7 @@
 
 mod access;
 mod convergence;
+mod figures;
 mod identity;
 mod machine;
 mod postgres;

@@ -17,12 +17,19 @@ pub struct Postgres {
     user: Option<(u32, u32)>,
     port: u16,
     server: Option<Child>,
+    /// Settings that replace the usual ones.
+    settings: &'static [&'static str],
 }
 
 impl Postgres {
     /// Starts a server with the logins alice, bob, carol and eve, and the database `memory`, which alice
     /// owns. None if PostgreSQL is not installed; in CI that is a failure.
     pub fn start() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    /// The same with these settings.
+    pub fn start_with(settings: &'static [&'static str]) -> Option<Self> {
         let Some(programs) = programs() else {
             let reason = "PostgreSQL is not installed (Debian: apt-get install postgresql)";
             assert!(std::env::var_os("CI").is_none(), "{reason}");
@@ -32,7 +39,7 @@ impl Postgres {
         let folder = tempfile::tempdir().unwrap();
         let user = rustix::process::geteuid().is_root().then(unprivileged_user);
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut postgres = Self { folder, programs, user, port, server: None };
+        let mut postgres = Self { folder, programs, user, port, server: None, settings };
         postgres.create();
         postgres.run();
         for login in ["alice", "bob", "carol", "eve"] {
@@ -104,7 +111,7 @@ impl Postgres {
             "max_connections=60",
             "shared_buffers=16MB",
         ];
-        for setting in settings {
+        for setting in settings.iter().chain(self.settings) {
             server.args(["-c", setting]);
         }
         server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
@@ -113,6 +120,11 @@ impl Postgres {
     fn is_ready(&self) -> bool {
         let socket = self.folder.path().join(format!(".s.PGSQL.{}", self.port));
         UnixStream::connect(socket).is_ok() && self.query("postgres", "postgres", "SELECT 1").is_ok()
+    }
+
+    /// The server's log.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
     /// Kills the server with SIGKILL.
@@ -143,7 +155,8 @@ impl Postgres {
 
     /// Runs SQL as the superuser.
     pub fn admin(&self, sql: &str) -> String {
-        let database = if sql.starts_with("CREATE") { "postgres" } else { "memory" };
+        let database =
+            if sql.starts_with("CREATE") || sql.starts_with("ALTER SYSTEM") { "postgres" } else { "memory" };
         self.query("postgres", database, sql).unwrap()
     }
 
