@@ -1,5 +1,6 @@
 //! Commits, pushes and pull requests, from the command line and its output.
 
+use super::programs::unwrapped;
 use super::shell::Simple;
 use crate::text::{head, shorten};
 
@@ -20,20 +21,20 @@ const BODY_BYTES: usize = 1_200;
 /// The commits that a command made: from git's own output, else, if it succeeded, from the message that it was given.
 pub(crate) fn commits(commands: &[Simple], output: &str, went_well: bool) -> Vec<Commit> {
     let messages: Vec<(String, String)> =
-        commands.iter().filter(|simple| is_commit(simple)).map(message).collect();
+        commands.iter().filter(|simple| runs_git(simple, "commit")).map(message).collect();
     // An amended commit without a new message is the work of an earlier turn.
     let only_amends =
         |simple: &Simple| simple.words.iter().any(|word| word == "--amend") && message(simple).0.is_empty();
     // Replayed commits are earlier work, too.
-    let replays = |simple: &Simple| {
-        simple.words.first().is_some_and(|word| word == "git")
-            && simple.words.iter().any(|word| word == "rebase" || word == "cherry-pick")
-    };
+    let replays = |simple: &Simple| runs_git(simple, "rebase") || runs_git(simple, "cherry-pick");
     if commands.iter().any(only_amends) || commands.iter().any(replays) {
         return Vec::new();
     }
     let mut printed: Vec<Commit> = output.lines().filter_map(printed_commit).take(16).collect();
-    if printed.is_empty() && !went_well {
+    // A wrapper may report success and print the failure.
+    let lower = output.to_lowercase();
+    let tells_failure = lower.contains("fail") || lower.contains("error");
+    if printed.is_empty() && (!went_well || tells_failure) {
         return Vec::new();
     }
     if printed.is_empty() {
@@ -48,8 +49,9 @@ pub(crate) fn commits(commands: &[Simple], output: &str, went_well: bool) -> Vec
     printed
 }
 
-fn is_commit(simple: &Simple) -> bool {
-    simple.words.first().is_some_and(|word| word == "git") && simple.words.iter().any(|word| word == "commit")
+fn runs_git(simple: &Simple, verb: &str) -> bool {
+    let words = unwrapped(&simple.words);
+    words.first().is_some_and(|word| word == "git") && words.iter().any(|word| word == verb)
 }
 
 /// `[main 1a2b3c4] Subject`, `[main (root-commit) 1a2b3c4] Subject`.
@@ -138,6 +140,9 @@ mod tests {
         );
         assert_eq!(commits(&split("git commit --amend --no-edit -q").commands, "", true), []);
         assert_eq!(commits(&split("git commit -m 'refused by a hook'").commands, "lint failed", false), []);
+        let wrapped = split("rtk git add a && rtk git commit -m 'Add retry'");
+        assert_eq!(commits(&wrapped.commands, "ok ✓", true).len(), 1);
+        assert_eq!(commits(&wrapped.commands, "FAILED: git commit\nerror: lint", true), []);
         assert_eq!(commits(&split("git log").commands, "[not a commit] at all", true), []);
     }
 

@@ -156,16 +156,20 @@ impl Material {
             statements.iter().map(|statement| statement.text.len()).sum::<usize>() < LITTLE_BYTES
         };
         let (mut own_title, mut statements) = (None, Vec::<Statement>::new());
-        // Earlier closings of the same turn are mostly progress reports; they count only if the last one has no statement.
-        let closings =
-            turn.closing().into_iter().chain(turn.closings.iter().rev().skip(1).map(String::as_str));
+        // Of several closings the last one counts, unless it is short beside another: progress comes before the result, and an
+        // errand such as a commit behind it.
+        let longest = turn.closings.iter().map(String::len).max().unwrap_or_default();
+        let (long, short): (Vec<&String>, Vec<&String>) =
+            turn.closings.iter().rev().partition(|text| text.len() * 3 >= longest);
+        let closings = long.into_iter().chain(short).map(|text| text.trim());
+        let closings = closings.filter(|text| !text.starts_with("API Error"));
         let reports = turn.reports();
         let reports = reports.iter().map(|(_, text)| text.as_str());
         let bodies = turn.commits().into_iter().map(|commit| commit.body.as_str());
         for text in closings.chain(reports).chain(bodies) {
             if says_little(&statements) {
                 let (title, new) = prose::titled_statements(&local(text));
-                own_title = own_title.or(title.filter(|_| turn.closing() == Some(text)));
+                own_title = own_title.or(title.filter(|_| statements.is_empty()));
                 let is_new = |new: &Statement| {
                     !statements.iter().any(|known| known.text.eq_ignore_ascii_case(&new.text))
                 };

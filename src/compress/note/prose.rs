@@ -95,7 +95,7 @@ pub(super) fn statements(message: &str) -> Vec<Statement> {
     titled_statements(message).1
 }
 
-/// The same, with the first heading that has content: the title that the message's author gave it.
+/// The same, with the only heading of the highest level: the title that the message's author gave it.
 pub(super) fn titled_statements(message: &str) -> (Option<String>, Vec<Statement>) {
     let cleaned = clean(crate::text::head(message, MOST_BYTES));
     let mut reader = Reader::default();
@@ -110,13 +110,15 @@ pub(super) fn titled_statements(message: &str) -> (Option<String>, Vec<Statement
         }
     }
     reader.end_block();
-    (reader.title, reader.statements)
+    let title = reader.title.filter(|(level, _)| *level < BOLD_LEVEL).and_then(|(_, title)| title);
+    (title, reader.statements)
 }
 
 #[derive(Default)]
 struct Reader {
     statements: Vec<Statement>,
-    title: Option<String>,
+    /// The heading of the highest level, unless there are several.
+    title: Option<(usize, Option<String>)>,
     section: Section,
     /// The enclosing heading that decides about its parts: its level, kind and text.
     outer: Option<(usize, Section, String)>,
@@ -190,9 +192,12 @@ impl Reader {
             }
             _ => self.outer = Some((level, self.section, self.heading.clone())),
         }
-        let is_title = level < BOLD_LEVEL && self.section == Section::Body && !is_neutral(&self.heading);
-        if is_title && self.title.is_none() && self.statements.is_empty() {
-            self.title = Some(self.heading.clone());
+        let is_title = self.section == Section::Body && !is_neutral(&self.heading);
+        match &mut self.title {
+            // Of several headings of one level each names its own section.
+            Some((known, title)) if *known == level => *title = None,
+            Some((known, _)) if *known < level => {}
+            title => *title = Some((level, is_title.then(|| self.heading.clone()))),
         }
     }
 

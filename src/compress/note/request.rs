@@ -285,6 +285,9 @@ fn without_politeness(sentence: &str) -> String {
     {
         rest = rest[found.end()..].trim_start();
     }
+    static TO_ME: LazyLock<Option<Regex>> =
+        LazyLock::new(|| pattern(r"(?i)^(explain|show|tell|give|list|help|remind) (to )?(me|us) "));
+    let rest = TO_ME.as_ref().map_or(rest.into(), |to_me| to_me.replace(rest, "$1 "));
     let rest = rest.trim_end_matches(['?', '.', '!', ':', ' ']);
     capitalised(rest.strip_suffix(", or").unwrap_or(rest))
 }

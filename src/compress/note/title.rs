@@ -1,13 +1,13 @@
 //! The title of a note, for someone who was not there: a commit's subject, a plan's heading, the request, or the first
 //! statement of the answer; the first of these that is clear on its own.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use regex::Regex;
 
 use super::Material;
-use super::prose::{Section, Statement, is_dangling, sentences, without_number};
+use super::prose::{is_dangling, sentences, without_number};
 use super::request::{self, Asked, is_trivial};
 use crate::compress::turn::Turn;
 use crate::text::{capitalised, each, head, listed, one_line, pattern, shorten};
@@ -20,20 +20,17 @@ const TITLE_COLUMNS: usize = 118;
 /// The title; `None` if the turn has no words and changed nothing.
 pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
     let commits = turn.commits();
-    let subject = commits.first().and_then(|commit| subject(&commit.subject));
-    if let Some(subject) = subject.clone().filter(|_| commits.len() == 1) {
-        return Some(subject);
+    let mut subjects: Vec<String> = commits.iter().filter_map(|commit| subject(&commit.subject)).collect();
+    if commits.len() == 1 && subjects.len() == 1 {
+        return subjects.pop();
     }
     if let Some(plan) = &material.plan {
         return Some(plan.heading.clone());
     }
     let has_acted = turn.has_changed();
+    let topic = Topic::of(turn, material);
     let asked = turn.request().map(request::lines).unwrap_or_default();
     let of_kind = |kind: Asked| asked.iter().find(|(known, _)| *known == kind).map(|(_, line)| line.clone());
-    let lead = lead(turn, material);
-    let own = material.own_title.as_deref().map(|heading| title_line(&without_person(heading)));
-    let own = own.filter(|line| has_verb(line) || strong_words(line) >= 4);
-    let clear_lead = own.into_iter().chain(lead.clone()).find(|line| is_clear(line));
     // An instruction that was not carried out would claim that it was.
     let requested = if has_acted { of_kind(Asked::Instruction) } else { of_kind(Asked::Question) };
     let inherited = || {
@@ -44,17 +41,72 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
         let error = || turn.request().filter(|_| has_acted).and_then(reported_error);
         of_kind(Asked::Report).or_else(error).map(|line| title_line(&format!("Response to: {line}")))
     };
-    subject
+    topic
+        .best(subjects.into_iter().map(|subject| (0, subject)))
         .or(requested)
-        .or_else(|| clear_lead.map(|line| placed(turn, line)))
+        .or_else(|| topic.best(answers(material, has_acted)).map(|line| placed(turn, line)))
         .or_else(inherited)
         .or_else(reported)
-        .or_else(|| listed_change(material).filter(|_| has_acted))
         .or_else(|| from_files(turn))
         .or_else(|| turn.request().and_then(request::first_line))
-        .or(lead)
         .or_else(|| material.body().find_map(|statement| title_of(&statement.text)))
         .filter(|line| !is_banned(line))
+}
+
+/// Lines of the answer that are clear alone, with their places: its heading, its sentences, and items of its lists that tell a
+/// change. Other items need the line above them.
+fn answers(material: &Material, has_acted: bool) -> Vec<(usize, String)> {
+    let own = material.own_title.iter().map(|heading| title_line(&without_person(without_label(heading))));
+    let own = own.filter(|line| strong_words(line) >= 4).map(|line| (0, line));
+    let stated = material.body().filter(|statement| !statement.is_loose).enumerate();
+    let stated = stated.flat_map(|(at, statement)| {
+        let is_list = statement.is_item || !statement.items.is_empty();
+        let whole = if statement.items.is_empty() { &statement.text } else { &statement.lead };
+        let lines = sentences(whole).into_iter().chain(statement.items.iter().cloned());
+        lines.filter_map(move |text| {
+            let bare = without_place(&text);
+            let line = title_of(bare).filter(|line| !is_dangling(line))?;
+            let tells_change = has_acted && (is_change(&line) || bare.len() < text.len());
+            (!is_list || tells_change).then_some((at, line))
+        })
+    });
+    own.chain(stated).filter(|(_, line)| is_clear(line)).collect()
+}
+
+/// The words that a turn is about, with their weights: those of many statements, of the request and of the changed code.
+struct Topic {
+    weights: HashMap<String, f64>,
+    has_acted: bool,
+}
+
+impl Topic {
+    fn of(turn: &Turn, material: &Material) -> Self {
+        let mut weights: HashMap<String, f64> = HashMap::new();
+        for statement in &material.statements {
+            stems(&statement.text).into_iter().for_each(|stem| *weights.entry(stem).or_default() += 1.0);
+        }
+        weights.values_mut().for_each(|weight| *weight = weight.ln_1p());
+        let request = turn.request().map(|request| head(request, 600)).unwrap_or_default();
+        let code = format!("{} {}", turn.changed_files().join(" "), turn.functions.join(" "));
+        for (text, weight) in [(request, 0.7), (&code, 0.5)] {
+            stems(text).into_iter().for_each(|stem| *weights.entry(stem).or_default() += weight);
+        }
+        Self { weights, has_acted: turn.has_changed() }
+    }
+
+    /// The line that says most about the topic. Earlier lines go first, and changes before their causes, which would read as
+    /// open problems.
+    fn best(&self, lines: impl IntoIterator<Item = (usize, String)>) -> Option<String> {
+        let score = |at: usize, line: &str| {
+            let stems = stems(line);
+            let weight: f64 = stems.iter().filter_map(|stem| self.weights.get(stem)).sum();
+            let is_wanted = self.has_acted && is_change(line);
+            let factor = if is_wanted { 1.3 } else { 1.0 };
+            factor * weight / (stems.len() as f64 + 4.0) / (1.0 + 0.12 * at as f64)
+        };
+        let scored = lines.into_iter().map(|(at, line)| (score(at, &line), line));
+        scored.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, line)| line)
+    }
 }
 
 /// The error that a prompt quotes.
@@ -78,55 +130,11 @@ fn placed(turn: &Turn, line: String) -> String {
     if is_known || line.contains(file) || !fits { line } else { line + &place }
 }
 
-/// The line that the answer begins with. In a turn that changed something a change goes before its cause, which would read as
-/// an open problem.
-fn lead(turn: &Turn, material: &Material) -> Option<String> {
-    let line = |statement: &Statement| {
-        match statement.lead.as_str() {
-            "" if !statement.items.is_empty() => None,
-            "" => title_of(&statement.text),
-            lead => title_of(lead),
-        }
-        // The name of a section, or a place alone, is no statement.
-        .filter(|line| has_verb(line) && !is_dangling(line))
-    };
-    let lines: Vec<String> = material
-        .body()
-        .filter(|statement| statement.text.split_whitespace().count() >= 4)
-        .filter(|statement| {
-            !statement.is_item && !statement.is_loose && statement.section != Section::Proposal
-        })
-        .filter_map(line)
-        .take(3)
-        .collect();
-    // Of the first statements the one about the request and the changed code; side remarks share no word with them.
-    let subject = stems(&format!(
-        "{} {} {}",
-        turn.request().map(|request| head(request, 600)).unwrap_or_default(),
-        turn.changed_files().join(" "),
-        turn.functions.join(" ")
-    ));
-    let shared = |line: &&String| stems(line).intersection(&subject).count().min(2);
-    let clear = |is_wanted: &dyn Fn(&str) -> bool| {
-        let wanted = lines.iter().filter(|line| is_clear(line) && is_wanted(line));
-        wanted.rev().max_by_key(shared).cloned()
-    };
-    let change = if turn.has_changed() { clear(&is_change) } else { None };
-    change.or_else(|| clear(&|_| true)).or_else(|| lines.first().cloned())
-}
-
 /// The words of a text that name something, cut to their beginnings so that "session" and "sessions" are one.
 fn stems(text: &str) -> HashSet<String> {
     let lower = text.to_lowercase();
     let words = lower.split(|char: char| !char.is_alphanumeric()).filter(|word| is_strong(word));
     words.filter(|word| word.chars().count() > 3).map(|word| word.chars().take(6).collect()).collect()
-}
-
-/// The first clear change among listed ones, for an answer that has nothing else.
-fn listed_change(material: &Material) -> Option<String> {
-    let alone = material.body().filter(|statement| statement.is_item).map(|statement| &statement.text);
-    let listed = material.body().flat_map(|statement| &statement.items);
-    alone.chain(listed).filter_map(|item| title_of(item)).find(|line| is_change(line) && is_clear(line))
 }
 
 /// The first sentence of a text as a title; `None` for a question.
@@ -161,7 +169,7 @@ fn without_label(text: &str) -> &str {
     if let Some(found) = STATED.as_ref().and_then(|stated| stated.find(text)) {
         return &text[found.end()..];
     }
-    const LABELS: &str = "cause|bug|problem|issue|reason|fix|solution|change|changes|fixed|yes|no";
+    const LABELS: &str = "analysis|insight|verdict|finding|cause|bug|problem|issue|reason|fix|solution|change|changes|fixed|yes|no";
     match text.split_once(": ") {
         Some((label, rest)) if rest.len() > 20 && label.len() <= 24 => {
             let lower = label.to_lowercase();
@@ -172,36 +180,42 @@ fn without_label(text: &str) -> &str {
     }
 }
 
-/// "Added …", "Renamed …", "`load()` now …".
+/// "`src/load.rs:12` — the lock is gone" → "the lock is gone".
+fn without_place(text: &str) -> &str {
+    let found = [" — ", " – ", " - ", ": "].iter().filter_map(|mark| text.split_once(mark));
+    let is_place = |label: &str| !label.contains(' ') && file_name(label).contains('.');
+    found
+        .min_by_key(|(label, _)| label.len())
+        .filter(|(label, _)| is_place(label))
+        .map_or(text, |(_, rest)| rest)
+}
+
+/// "Added …", "Renamed …", "`load()` now …"; not "Verified …".
 fn is_change(text: &str) -> bool {
     const IRREGULAR: &str =
         "Made|Wrote|Built|Kept|Split|Put|Took|Cut|Set|Gave|Chose|Rebuilt|Rewrote|Swapped|Brought";
     let first = text.split_whitespace().next().unwrap_or_default();
     let is_past = first.len() > 4 && first.ends_with("ed") && first.starts_with(char::is_uppercase)
         || each(IRREGULAR).any(|verb| verb == first);
+    let is_past =
+        is_past && !each("Verified|Tested|Confirmed|Checked|Reviewed|Based|Needed").any(|verb| verb == first);
     is_past || text.split_whitespace().take(6).any(|word| word == "now")
-}
-
-/// True for a statement, as opposed to the name of a section.
-fn has_verb(line: &str) -> bool {
-    const VERBS: &str = "is|are|was|were|has|have|had|does|do|did|can|can't|cannot|could|will|would|should|must|may|might|doesn't|isn't|aren't|wasn't|weren't|don't|didn't|won't|\
-        needs|uses|keeps|gets|makes|runs|returns|adds|removes|checks|creates|handles|reads|writes|stores|shows|fails|failed|calls|works|means|causes|allows|prevents|lets|requires|includes|contains|\
-        exists|matches|happens|starts|stops|sets|takes|gives|supports|tracks|triggers|expects|falls|goes|comes|looks|leaves|resolves|defaults|applies|improves|reduces|replaces|passes|points|belongs|\
-        ist|sind|war|hat|wird|kann|est|sont|été|a";
-    is_change(line) || line.split_whitespace().any(|word| each(VERBS).any(|verb| verb == word.to_lowercase()))
 }
 
 /// "I've now added X" → "Added X".
 fn without_person(text: &str) -> String {
     static PERSON: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
-            r"(?i)^(now |fixed[.!:] |done[.!:] |yes[,.!:] |no[,.!:] )*((i|we)('ve| have) (just |now |also |successfully )*|(i|we) (just |now |also |successfully )*(?P<verb>\w+ed\b))?",
+            r"(?i)^(now |fixed[.!:] |done[.!:] |yes[,.!:] |no[,.!:] )*((this|it|that) (now |also )*(?P<effect>(fix|add|ensure|prevent|avoid|keep|make|remov|allow|handl|restor|stop|reduc|let|replac)\w*s\b)|(i|we)('ve| have) (just |now |also |successfully )*|(i|we) (just |now |also |successfully )*(?P<verb>\w+ed\b))?",
         )
     });
     let Some(found) = PERSON.as_ref().and_then(|person| person.captures(text)) else {
         return text.to_owned();
     };
-    let start = found.name("verb").map_or(found.get(0).map_or(0, |whole| whole.end()), |verb| verb.start());
+    let start = found
+        .name("verb")
+        .or(found.name("effect"))
+        .map_or(found.get(0).map_or(0, |whole| whole.end()), |verb| verb.start());
     capitalised(&text[start..])
 }
 
