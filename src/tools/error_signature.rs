@@ -1,13 +1,17 @@
 //! The error line of a failure, and its signature: the same line without the parts that differ between occurrences of the
 //! same failure.
 
-use crate::text::{clean, each, ends, shorten};
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use crate::text::{clean, each, ends, one_line, pattern, shorten};
 
 /// The signature of the first meaningful error line of a text: numbers, paths, addresses and timings are removed, so
 /// that the same failure has the same signature tomorrow and elsewhere. `None` if the text has no error line.
 pub fn error_signature(text: &str) -> Option<String> {
     let line = error_line(text)?;
-    let normal = normalised(without_location(&line));
+    let normal = normalised(without_place(&line));
     (!normal.is_empty()).then(|| shorten(&normal, SIGNATURE_COLUMNS))
 }
 
@@ -48,232 +52,94 @@ pub(crate) fn error_line(text: &str) -> Option<String> {
     (!message.is_empty()).then(|| shorten(&message, LINE_COLUMNS))
 }
 
-/// Ranks a line by how specific its error is; 0 for none.
+/// Lines by how specific their error is; the first pattern that matches decides, and 0 is no error line.
+const RANKS: [(u8, &str); 4] = [
+    // Lines that every run prints.
+    (
+        0,
+        r#"(?x)^(Exit\ code\ |Traceback\ \(most\ recent|During\ handling\ of|(Compiling|Finished|Running|Checking|Blocking)\ |warning[:\[]|[>$]\ |====|----|note:|=\ (help|note):|at\ |test\ result:
+        |File\ "|\[claude-mem:\ |0\ errors|[=\ -]*(\d+\ (failed|passed|failing|passing|tests)|Tests:|Test\ Suites:|Test\ Files|Tests\ \ |Summary\ \[))|\.\.\.\ ok$"#,
+    ),
+    // Lines that only report a failure above them.
+    (
+        2,
+        r"(?x)^(error:\ (could\ not\ compile|test\ (run\ )?failed|doctest\ failed|aborting\ due\ to|process\ didn't\ exit|recipe\ )|error\ Command\ failed
+        |npm\ (ERR!|error)\ (A\ complete\ log|code)|make(:\ \*\*\*|\[)|Error:\ Process\ completed)|ELIFECYCLE|exit\ status\ ",
+    ),
+    (
+        4,
+        r"(?x)^(error\[|error:\ |fatal:\ |panic:\ |---\ FAIL:\ |E\ \ \ |Error:\ |FAILED\ .*\ -\ |[^\s:]*\.[^\s:]*:\d+:(\d+:)?\ |([^:]{0,60}\s)?[\w.$]+(Error|Exception|Failure|Panic):|\S+Error$)
+        |\ panicked\ at\ |:\ (fatal\ )?error:|error\ TS|command\ not\ found|No\ such\ file\ or\ directory|Permission\ denied|undefined\ reference|assertion\ (failed|`)|syntax\ error|SyntaxError|expect\(|Cannot\ find\ module",
+    ),
+    (3, "(?i)error|failed|failure|fatal|exception|cannot|denied|invalid"),
+];
+
 fn rank(line: &str) -> u8 {
-    if line.len() > 2000 || is_noise(line) {
+    static PATTERNS: LazyLock<Vec<(u8, Regex)>> =
+        LazyLock::new(|| RANKS.into_iter().filter_map(|(rank, text)| Some((rank, pattern(text)?))).collect());
+    if line.len() > 2000 || !line.contains(char::is_alphanumeric) {
         return 0;
     }
-    if is_consequence(line) {
-        return 2;
-    }
-    if is_specific(line) {
-        return 4;
-    }
-    let lower = line.to_ascii_lowercase();
-    if ["error", "failed", "failure", "fatal", "exception", "cannot", "denied", "invalid"]
-        .iter()
-        .any(|word| lower.contains(word))
-    {
-        return 3;
-    }
-    1
+    PATTERNS.iter().find(|(_, pattern)| pattern.is_match(line)).map_or(1, |(rank, _)| *rank)
 }
 
-/// Lines that every run prints.
-fn is_noise(line: &str) -> bool {
-    const STARTS: &str = "Exit code |Traceback (most recent|During handling of|Compiling |Finished |Running |\
-        Checking |Blocking |warning:|warning[|> |$ |====|----|note:|= help:|= note:|at ";
-    each(STARTS).any(|start| line.starts_with(start))
-        || line.ends_with("... ok")
-        || line.starts_with("test result: ok")
-        || line.starts_with("File \"")
-        || line.starts_with("[claude-mem: ")
-        || line.starts_with("0 errors")
-        || is_count(line)
-        || line.chars().all(|char| !char.is_alphanumeric())
-}
-
-/// True for a summary that only counts.
-fn is_count(line: &str) -> bool {
-    let bare = line.trim_matches(['=', '-', ' ']);
-    let counted = bare.split_once(' ').is_some_and(|(number, rest)| {
-        number.parse::<u32>().is_ok()
-            && each("failed|passed|failing|passing|tests").any(|word| rest.starts_with(word))
-    });
-    counted
-        || each("Tests:|Test Suites:|Test Files|Tests  |test result:|Summary [")
-            .any(|start| bare.starts_with(start))
-}
-
-/// Lines that only report a failure above them.
-fn is_consequence(line: &str) -> bool {
-    const STARTS: &str = "error: could not compile|error: test failed|error: aborting due to|\
-        error: process didn't exit|error: recipe |error Command failed|npm ERR! A complete log|\
-        npm error A complete log|npm ERR! code|npm error code|make: ***|make[|\
-        error: test run failed|error: doctest failed|Error: Process completed";
-    each(STARTS).any(|start| line.starts_with(start))
-        || line.contains("ELIFECYCLE")
-        || line.contains("exit status ")
-}
-
-fn is_specific(line: &str) -> bool {
-    const ANYWHERE: &str = " panicked at |: error:|: fatal error:|error TS|command not found|\
-        No such file or directory|Permission denied|undefined reference|assertion failed|\
-        assertion `|syntax error|SyntaxError|expect(|Cannot find module";
-    const STARTS: &str = "error[|error: |fatal: |panic: |--- FAIL: |E   |Error: ";
-    each(STARTS).any(|start| line.starts_with(start))
-        || each(ANYWHERE).any(|part| line.contains(part))
-        || names_exception(line)
-        || (line.starts_with("FAILED ") && line.contains(" - "))
-        || go_location(line).is_some()
-}
-
-/// `TypeError: …`, `java.lang.IllegalStateException: …`, `Uncaught ReferenceError: …`.
-fn names_exception(line: &str) -> bool {
-    let Some((head, _)) = line.split_once(':') else { return line.ends_with("Error") && !line.contains(' ') };
-    let name = head.split_whitespace().next_back().unwrap_or_default();
-    let named = ["Error", "Exception", "Failure", "Panic"]
-        .iter()
-        .any(|end| name.ends_with(end) && name.len() > end.len());
-    named && name.chars().all(|char| char.is_alphanumeric() || "._$".contains(char)) && head.len() < 80
-}
-
-/// The message after a place: `file.go:3:5: …`.
-fn go_location(line: &str) -> Option<&str> {
-    let (file, rest) = line.split_once(':')?;
-    let (row, rest) = rest.split_once(':')?;
-    let is_place = file.contains('.') && !file.contains(' ') && row.parse::<u32>().is_ok();
-    let rest = rest
-        .split_once(':')
-        .filter(|(column, _)| column.parse::<u32>().is_ok())
-        .map_or(rest, |(_, rest)| rest);
-    (is_place && rest.starts_with(' ')).then(|| rest.trim_start())
-}
-
-/// The line with its continuation lines.
+/// The line with its continuation lines, without the marks that test runners and image builds put before it.
 fn with_continuation(lines: &[&str], at: usize) -> String {
     let line = lines[at];
+    let next = |ahead: usize| lines.get(at + ahead).copied().unwrap_or_default();
     if line.contains(" panicked at ") {
-        let message = lines.get(at + 1).filter(|next| !is_noise(next)).copied().unwrap_or_default();
-        let sides: Vec<&str> = lines
-            .iter()
-            .skip(at + 2)
-            .take(2)
-            .copied()
-            .filter(|next| next.starts_with("left:") || next.starts_with("right:"))
-            .collect();
-        let old_style = line
-            .split_once(" panicked at '")
-            .and_then(|(_, rest)| rest.rsplit_once('\''))
-            .map(|(text, _)| text);
-        let message = old_style.unwrap_or(message);
-        return match (message.is_empty(), sides.is_empty()) {
-            (true, _) => line.to_owned(),
-            (false, true) => format!("panicked: {message}"),
-            (false, false) => format!("panicked: {message} ({})", sides.join(", ")),
+        let quoted = line.split_once(" panicked at '").and_then(|(_, rest)| rest.rsplit_once('\''));
+        let message = quoted.map_or(next(1), |(text, _)| text);
+        let is_side = |line: &&str| line.starts_with("left:") || line.starts_with("right:");
+        let sides = [next(2), next(3)].into_iter().filter(is_side).collect::<Vec<_>>().join(", ");
+        return match (rank(message), sides.is_empty()) {
+            (0, _) => line.to_owned(),
+            (_, true) => format!("panicked: {message}"),
+            (_, false) => format!("panicked: {message} ({sides})"),
         };
     }
-    if line.starts_with("--- FAIL: ")
-        && let Some(message) = lines.get(at + 1).and_then(|next| go_location(next))
+    if let Some(test) = line.strip_prefix("--- FAIL: ")
+        && without_place(next(1)).len() < next(1).len()
     {
-        let name = line.trim_start_matches("--- FAIL: ").split(" (").next().unwrap_or(line);
-        return format!("{name}: {message}");
+        return format!("{}: {}", test.split(" (").next().unwrap_or(test), without_place(next(1)));
     }
-    if let Some((_, message)) = line.strip_prefix("FAILED ").and_then(|rest| rest.split_once(" - ")) {
-        return message.to_owned();
-    }
-    let line = without_step(line);
-    let line = each("E   |npm error |npm ERR! ").find_map(|start| line.strip_prefix(start)).unwrap_or(line);
-    line.trim().to_owned()
+    static MARK: LazyLock<Option<Regex>> =
+        LazyLock::new(|| pattern(r"^(#\d+ ([\d.]+ )?|E   |npm (error|ERR!) |FAILED \S.*? - )+"));
+    without(&MARK, line).trim().to_owned()
 }
 
-/// Strips the number and the time that an image build puts before each line: `#8 12.31 …`.
-fn without_step(line: &str) -> &str {
-    let Some((number, rest)) = line.strip_prefix('#').and_then(|rest| rest.split_once(' ')) else {
-        return line;
-    };
-    if number.parse::<u16>().is_err() {
-        return line;
-    }
-    rest.split_once(' ')
-        .filter(|(time, _)| time.parse::<f32>().is_ok())
-        .map_or(rest, |(_, rest)| rest)
-        .trim_start()
+/// Strips the place that a compiler puts before the message: `file.go:3:5: …`, `file.ts(3,5): …`.
+fn without_place(line: &str) -> &str {
+    static PLACE: LazyLock<Option<Regex>> =
+        LazyLock::new(|| pattern(r"^[^\s:(]*\.[^\s:(]*(:\d+:(\d+:)?|\([^\s]*\):) +"));
+    without(&PLACE, line)
 }
 
-/// Strips the place that a compiler puts before the message.
-fn without_location(line: &str) -> &str {
-    if let Some(rest) = go_location(line) {
-        return rest;
-    }
-    match line.split_once("): ") {
-        Some((place, rest)) if place.contains('(') && place.contains('.') && !place.contains(' ') => rest,
-        _ => line,
-    }
+fn without<'a>(start: &LazyLock<Option<Regex>>, line: &'a str) -> &'a str {
+    &line[start.as_ref().and_then(|start| start.find(line)).map_or(0, |found| found.end())..]
 }
 
+/// Replaces what differs between two occurrences of a failure, word by word. `E0502`, `utf8` and `i32` are names.
 fn normalised(line: &str) -> String {
-    let mut out = String::with_capacity(line.len());
-    let is_edge = |char: char| char.is_whitespace() || "'\"`()[]{},;<>=".contains(char);
-    let mut rest = line;
-    while let Some(first) = rest.chars().next() {
-        if is_edge(first) {
-            out.push(first);
-            rest = &rest[first.len_utf8()..];
-            continue;
-        }
-        let end = rest.find(is_edge).unwrap_or(rest.len());
-        out.push_str(&normal_word(&rest[..end]));
-        rest = &rest[end..];
-    }
-    let joined = out.split_whitespace().collect::<Vec<_>>().join(" ");
-    joined.trim_end_matches([':', ' ', '.']).to_owned()
-}
-
-fn normal_word(word: &str) -> String {
-    let core = word.trim_end_matches([':', '.', '!', '?']);
-    let tail = &word[core.len()..];
-    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let digits = core.bytes().filter(u8::is_ascii_digit).count();
-    if core.contains("://") {
-        return format!("<url>{tail}");
-    }
-    if is_path(core) {
-        return format!("<path>{tail}");
-    }
-    if core.strip_prefix("0x").is_some_and(|rest| !rest.is_empty() && is_hex(rest)) {
-        return format!("<address>{tail}");
-    }
-    if digits > 0 && core.len() >= 7 && is_hex(&core.replace('-', "")) && digits < core.len() {
-        return format!("<id>{tail}");
-    }
-    if digits > 0 && core.bytes().all(|byte| byte.is_ascii_digit() || b"-:.TZ+".contains(&byte)) {
-        return format!("<n>{tail}");
-    }
-    let unit = core.trim_start_matches(|char: char| char.is_ascii_digit() || char == '.');
-    if unit.len() < core.len()
-        && ["ms", "s", "us", "µs", "ns", "m", "min", "KB", "MB", "GB", "kB", "%"].contains(&unit)
-    {
-        return format!("<n>{tail}");
-    }
-    without_numbers(core) + tail
-}
-
-fn is_path(word: &str) -> bool {
-    let slashes = word.matches(['/', '\\']).count();
-    let rooted = ["/", "./", "../", "~/"].iter().any(|start| word.starts_with(start)) && word.len() > 2;
-    rooted || slashes >= 2 || (slashes == 1 && word.contains('.'))
-}
-
-/// Removes digits that stand alone; `E0502`, `utf8` and `i32` are names.
-fn without_numbers(word: &str) -> String {
-    let mut out = String::with_capacity(word.len());
-    let mut previous = ' ';
-    let mut in_number = false;
-    for char in word.chars() {
-        let digit = char.is_ascii_digit() && (in_number || !(previous.is_alphanumeric() || previous == '_'));
-        // A version is one number.
-        let stands_alone = digit || (in_number && char == '.');
-        if stands_alone && !in_number {
-            out.push_str("<n>");
-        }
-        if !stands_alone {
-            out.push(char);
-        }
-        in_number = stands_alone;
-        previous = char;
-    }
-    out
+    const PARTS: [(&str, &str); 6] = [
+        ("^.*://.*$", "<url>"),
+        (r"^((/|\./|\.\./|~/).+|.*[/\\].*[/\\].*|.*\..*[/\\].*|.*[/\\].*\..*)$", "<path>"),
+        ("^0x[0-9a-fA-F]+$", "<address>"),
+        (r"^[-:.TZ+]*[0-9][-0-9:.TZ+]*(ms|s|us|µs|ns|m|min|KB|MB|GB|kB|%)?$", "<n>"),
+        (r"^[0-9a-fA-F-]*[0-9][0-9a-fA-F-]{6,}$|^[0-9a-fA-F-]{6,}[0-9][0-9a-fA-F-]*$", "<id>"),
+        (r"(?P<before>^|[^0-9\p{L}_])[0-9][0-9.]*", "$before<n>"),
+    ];
+    static PATTERNS: LazyLock<Vec<(Regex, &str)>> =
+        LazyLock::new(|| PARTS.into_iter().filter_map(|(text, name)| Some((pattern(text)?, name))).collect());
+    static WORD: LazyLock<Option<Regex>> =
+        LazyLock::new(|| pattern(r#"([^\s'"`()\[\]{},;<>=]+?)([:.!?]*)([\s'"`()\[\]{},;<>=]+|$)"#));
+    let Some(word) = WORD.as_ref() else { return String::new() };
+    let normal = word.replace_all(line, |found: &Captures<'_>| {
+        let part = PATTERNS.iter().find(|(pattern, _)| pattern.is_match(&found[1]));
+        let part = part.map_or(found[1].into(), |(pattern, name)| pattern.replace_all(&found[1], *name));
+        format!("{part}{}{}", &found[2], &found[3])
+    });
+    one_line(&normal).trim_end_matches([':', ' ', '.']).to_owned()
 }
 
 #[cfg(test)]

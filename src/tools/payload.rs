@@ -1,6 +1,11 @@
 //! The stored JSON of a tool event, read so tolerantly that it never fails. Independent of any tool.
 
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
 use serde_json::{Map, Value};
+
+use crate::text::{each, pattern};
 
 /// The stored parts of one tool use. A missing part is null.
 #[derive(Debug, Default)]
@@ -95,58 +100,29 @@ fn parse(json: &str) -> Option<Value> {
 
 /// Replaces `\ud83d` without its other half by `\ufffd`; `None` if there is none.
 fn without_lone_surrogates(json: &str) -> Option<String> {
-    let mut out = String::with_capacity(json.len());
-    let mut rest = json;
-    let mut repaired = false;
-    while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let length = match (unit_at(rest), rest.get(6..).and_then(unit_at)) {
-            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
-            (Some(0xd800..=0xdfff), _) => {
-                out.push_str("\\ufffd");
-                rest = &rest[6..];
-                repaired = true;
-                continue;
-            }
-            _ => rest.chars().take(2).map(char::len_utf8).sum(),
-        };
-        out.push_str(&rest[..length]);
-        rest = &rest[length..];
-    }
-    out.push_str(rest);
-    repaired.then_some(out)
-}
-
-/// The UTF-16 unit that `\uXXXX` at the beginning stands for.
-fn unit_at(text: &str) -> Option<u16> {
-    let digits = text.strip_prefix("\\u")?.get(..4)?;
-    u16::from_str_radix(digits, 16).ok()
+    static UNIT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        pattern(
+            r"(?i)\\u(?P<pair>d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})|\\u(?P<lone>d[89a-f][0-9a-f]{2})|\\.",
+        )
+    });
+    let mut is_repaired = false;
+    let repaired = UNIT.as_ref()?.replace_all(json, |found: &Captures<'_>| {
+        is_repaired |= found.name("lone").is_some();
+        if found.name("lone").is_some() { r"\ufffd".to_owned() } else { found[0].to_owned() }
+    });
+    let repaired = repaired.into_owned();
+    is_repaired.then_some(repaired)
 }
 
 /// The names to look for in text that is no longer JSON, and the part that each belongs to.
-const SALVAGED_INPUT: [&str; 11] = [
-    "file_path",
-    "notebook_path",
-    "command",
-    "description",
-    "pattern",
-    "url",
-    "query",
-    "prompt",
-    "old_string",
-    "new_string",
-    "subagent_type",
-];
-const SALVAGED_RESPONSE: [&str; 5] = ["filePath", "stdout", "stderr", "content", "result"];
+const SALVAGED_INPUT: &str = "file_path|notebook_path|command|description|pattern|url|query|prompt|old_string|new_string|subagent_type";
+const SALVAGED_RESPONSE: &str = "filePath|stdout|stderr|content|result";
 
 fn salvage(text: &str) -> Payload {
-    let collect = |names: &[&str]| -> Map<String, Value> {
-        let found =
-            names.iter().filter_map(|name| Some(((*name).to_owned(), text_after(text, name)?.into())));
-        found.collect()
+    let collect = |names: &'static str| -> Map<String, Value> {
+        each(names).filter_map(|name| Some((name.to_owned(), text_after(text, name)?.into()))).collect()
     };
-    let (input, response) = (collect(&SALVAGED_INPUT), collect(&SALVAGED_RESPONSE));
+    let (input, response) = (collect(SALVAGED_INPUT), collect(SALVAGED_RESPONSE));
     let error = text_after(text, "error").filter(|error| !error.is_empty());
     if input.is_empty() && response.is_empty() && error.is_none() {
         return Payload { response: text.into(), ..Payload::default() };
@@ -156,29 +132,10 @@ fn salvage(text: &str) -> Payload {
 
 /// The string behind `"name":`, up to its end or the end of the text.
 fn text_after(text: &str, name: &str) -> Option<String> {
+    static TEXT: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r#"^\s*"((?s:\\.|[^"\\])*)"#));
     let marker = format!("\"{name}\":");
-    let after = text[text.find(&marker)? + marker.len()..].trim_start().strip_prefix('"')?;
-    let mut out = String::new();
-    let mut chars = after.chars();
-    while let Some(char) = chars.next() {
-        match char {
-            '"' => break,
-            '\\' => match chars.next() {
-                Some('n') => out.push('\n'),
-                Some('t') => out.push('\t'),
-                Some('r' | 'b' | 'f') => out.push(' '),
-                Some('u') => {
-                    let digits: String = chars.by_ref().take(4).collect();
-                    let code = u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32);
-                    out.push(code.unwrap_or(char::REPLACEMENT_CHARACTER));
-                }
-                Some(other) => out.push(other),
-                None => break,
-            },
-            _ => out.push(char),
-        }
-    }
-    Some(out)
+    let found = TEXT.as_ref()?.captures(&text[text.find(&marker)? + marker.len()..])?;
+    parse(&format!("\"{}\"", &found[1]))?.as_str().map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -440,36 +440,26 @@ fn kind(turn: &Turn, material: &Material, title: &str) -> ObservationType {
         let lower = file.to_lowercase();
         lower.contains("test")
             || lower.contains("spec.")
-            || lower.ends_with(".md")
-            || lower.ends_with(".yml")
-            || lower.ends_with(".json")
+            || [".md", ".yml", ".json"].iter().any(|end| lower.ends_with(end))
     };
     let only_side = !files.is_empty() && files.iter().all(is_side);
     let subject = turn.commits().first().map(|commit| commit.subject.clone()).unwrap_or_default();
     let lead = material.body().next().map(|statement| shorten(&statement.text, 120)).unwrap_or_default();
-    for text in [subject, title.to_owned(), lead] {
+    const FIX: &str = "fix|fixes|fixed|bugfix|repair|crash|broken|regression|fails|failing|behoben|behebe|corrige|修复|修正";
+    const REFACTOR: &str = "refactor|refactored|refactoring|rename|renamed|extract|extracted|simplify|simplified|cleanup|restructure|moved|consolidate|consolidated";
+    const ADD: &str = "feat|add|added|adds|implement|implemented|introduce|introduced|support|supports|hinzugefügt|ajoute|新增|添加|追加";
+    let named = [subject, title.to_owned(), lead].into_iter().find_map(|text| {
         let lower = text.to_lowercase();
         let words: Vec<&str> = lower.split(|char: char| !char.is_alphanumeric()).take(12).collect();
         let has = |list: &'static str| crate::text::each(list).any(|word| words.contains(&word));
-        if has(
-            "fix|fixes|fixed|bugfix|repair|crash|broken|regression|fails|failing|behoben|behebe|corrige|修复|修正",
-        ) {
-            return ObservationType::Bugfix;
+        match () {
+            () if has(FIX) => Some(ObservationType::Bugfix),
+            () if has(REFACTOR) => Some(ObservationType::Refactor),
+            () if has(ADD) && !only_side => Some(ObservationType::Feature),
+            () => None,
         }
-        if has(
-            "refactor|refactored|refactoring|rename|renamed|extract|extracted|simplify|simplified|cleanup|restructure|moved|consolidate|consolidated",
-        ) {
-            return ObservationType::Refactor;
-        }
-        if !only_side
-            && has(
-                "feat|add|added|adds|implement|implemented|introduce|introduced|support|supports|hinzugefügt|ajoute|新增|添加|追加",
-            )
-        {
-            return ObservationType::Feature;
-        }
-    }
-    ObservationType::Change
+    });
+    named.unwrap_or(ObservationType::Change)
 }
 
 #[cfg(test)]

@@ -229,42 +229,18 @@ fn is_paste(line: &str) -> bool {
     let trimmed = line.trim();
     let symbols = trimmed.chars().filter(|char| "{}[]<>=|;$\\│⨯•×✗~^%".contains(*char)).count();
     let letters = trimmed.chars().filter(|char| char.is_alphabetic()).count();
-    let lower = trimmed.to_lowercase();
+    static START: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        pattern(
+            r#"(?i)^(error[: ]|(warning|fatal|remote|hint):|at |traceback|exit code|https?://|import |file "|--- |[\[(+@❯⏺⎿⨯•]|[$>] )"#,
+        )
+    });
     line.starts_with("    ")
         || line.starts_with('\t')
         || symbols * 8 > trimmed.chars().count()
-        || trimmed.starts_with(['[', '('])
         || trimmed.contains(":=")
         || trimmed.ends_with(['[', '{', '(', '=', '\\', ','])
         || letters * 2 < trimmed.chars().filter(|char| !char.is_whitespace()).count()
-        || [
-            "error:",
-            "error ",
-            "warning:",
-            "fatal:",
-            "at ",
-            "traceback",
-            "exit code",
-            "http://",
-            "https://",
-            "$ ",
-            "> ",
-            "❯",
-            "⏺",
-            "⎿",
-            "⨯",
-            "•",
-            "+",
-            "remote:",
-            "hint:",
-            "@",
-            "import ",
-            "file \"",
-            "--- ",
-            "+++ ",
-        ]
-        .iter()
-        .any(|start| lower.starts_with(start))
+        || START.as_ref().is_some_and(|start| start.is_match(trimmed))
 }
 
 /// "Can you please check X?" → "Check X".

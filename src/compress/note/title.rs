@@ -280,15 +280,14 @@ fn strong_words(line: &str) -> usize {
 
 /// True if someone who was not there understands the line: it names its subject and points at nothing outside of itself.
 pub(super) fn is_clear(line: &str) -> bool {
-    let lower = line.to_lowercase();
-    const BANNED: &str = "run |research |find that|answer:|commit |push |switch |pull |stage |plan: |implement the following|change file";
-    if each(BANNED).any(|start| lower.starts_with(start)) || lower.contains("://") {
+    if is_banned(line) || line.contains("://") {
         return false;
     }
     if line.chars().any(|char| char > '\u{2e7f}') {
         return line.chars().count() >= 8;
     }
     let is_edge = |char: char| char.is_whitespace() || ",;:()\"?!".contains(char);
+    let lower = line.to_lowercase();
     let words: Vec<&str> = lower
         .split(is_edge)
         .map(|word| word.trim_matches(['.', '\'', '`', '*']))
