@@ -18,12 +18,12 @@ const FILLER: [&str; 6] = [
       ([\s,.!-]+(all\ )?(done|now|fixed|set|good|point|catch))*",
     // Claims of success: only certain results may make them.
     r"(now\ )?(all|both|the|every|everything|[0-9][0-9,]*|no|zero|lint(er|ing)?|type-?checks?|rust|go|typescript|tests?|build|code|it|formatting|pre-commit|hooks|checks?|commit|unit|integration|full)\b[^.:]*?
-      \b(pass(es|ed|ing)?|(is|are|lint|now)\ clean|cleanly|green|succeed(s|ed)?|successful(ly)?|compile[sd]?|builds|in\ (place|order)|look(s|ing)?\ (good|correct|clean|right)
+      \b(pass(es|ed|ing)?|(is|are|lint|now|still|all)\ clean|cleanly|green|succeed(s|ed)?|successful(ly)?|compile[sd]?|builds|in\ (place|order)|look(s|ing)?\ (good|correct|clean|right)
       |(is|are)\ (now\ )?(complete|done|good|fixed|ready|working|up\ to\ date|staged)|no\ (issues|errors|regressions|warnings|problems)|(issues|errors|warnings)\ (found|remain))\b[^.]*",
     // Announcements.
     r"(now\ )?i\ (can\ )?(now\ )?(fully\ |clearly\ )?(understand|see)\b.*|(the\ )?(analysis|review|investigation)\ (is\ )?(done|complete)\b.*|(solved|fixed|done|implemented|completed|shipped)\ and\ (committed|pushed|tested|verified)\b.*|(all|both)\b[^.]*\b(fixes|changes|updates|items)\ are\ in\b.*|(i('ve|\ have)?\ )?(completed|finished)\ (a|the|my)\ \w*\ ?(search|review|pass|analysis|audit)\b.*|(i\ have|i've|i)\ fixed\ (it|this|(the|both)\ \w+)|(i\ )?(have\ )?found\ (it|the\ (root\ cause|actual\ bug|problem|issue|bug))
       |(here('s|\ is|\ are)|below\ (is|are)|the\ following|in\ summary|to\ summarize|let\ me|now\ (let\ me|i('ll|\ will|\ have|\ need))|i('ll|\ will|\ am\ going\ to|'m\ going\ to)
-      |first,?\ (let|i)|next,?\ (let|i)|i\ (now\ )?have\ (all|enough|everything|a\ (clear|complete|full|good))|based\ on\ (my|the|your)\b[^,]*)\b.*
+      |first,?\ (let|i)|next,?\ (let|i)|(i('ve|\ have)\ )?gathered\ (all|enough)|i\ (now\ )?have\ (all|enough|everything|a\ (clear|complete|full|good))|based\ on\ (my|the|your)\b[^,]*)\b.*
       |(i('ve|\ have)|we('ve|\ have)|i)\ (successfully\ |now\ )?(completed|finished|implemented|made|updated|applied|verified|summarized|created|reviewed|analyzed|compiled|done)\b
       [^.:]*\b(plan|changes|everything|all\ \w+|following|task|implementation|request(ed)?|feature|fix|summary|review)
       |(the\ )?(implementation|plan|change|fix|refactor(ing)?|work|task|migration|commit|branch|pr)s?\ (is|are|has\ been|was|were)\ (now\ )?(complete|done|in\ place|ready|finished|successful|created|pushed|committed|applied|made|staged)\b.*

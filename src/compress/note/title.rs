@@ -31,6 +31,7 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
     let topic = Topic::of(turn, material);
     let asked = turn.request().map(request::lines).unwrap_or_default();
     let of_kind = |kind: Asked| asked.iter().find(|(known, _)| *known == kind).map(|(_, line)| line.clone());
+    let answers = answers(material, has_acted);
     // An instruction that was not carried out would claim that it was.
     let requested = if has_acted { of_kind(Asked::Instruction) } else { of_kind(Asked::Question) };
     let inherited = || {
@@ -38,15 +39,21 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
         earlier.filter(|_| has_acted).and_then(request::stated)
     };
     let reported = || {
-        let error = || turn.request().filter(|_| has_acted).and_then(reported_error);
-        of_kind(Asked::Report).or_else(error).map(|line| title_line(&format!("Response to: {line}")))
+        let error = || turn.request().and_then(reported_error);
+        // What a person reports is the subject of a change; an answer without one says more itself.
+        let is_subject = has_acted || answers.is_empty();
+        let line = of_kind(Asked::Report).or_else(error).filter(|_| is_subject)?;
+        Some(title_line(&format!("Response to: {line}")))
     };
+    let is_named_change = |line: &str| is_change(line) && line.split_whitespace().any(is_name);
+    let changes = answers.iter().filter(|(_, line)| has_acted && is_named_change(line)).cloned();
     topic
         .best(subjects.into_iter().map(|subject| (0, subject)))
         .or(requested)
-        .or_else(|| topic.best(answers(material, has_acted)).map(|line| placed(turn, line)))
-        .or_else(inherited)
+        .or_else(|| topic.best(changes).map(|line| placed(turn, line)))
         .or_else(reported)
+        .or_else(|| topic.best(answers.iter().cloned()).map(|line| placed(turn, line)))
+        .or_else(inherited)
         .or_else(|| from_files(turn))
         .or_else(|| turn.request().and_then(request::first_line))
         .or_else(|| material.body().find_map(|statement| title_of(&statement.text)))
