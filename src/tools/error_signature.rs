@@ -68,7 +68,7 @@ const RANKS: [(u8, &str); 4] = [
     ),
     (
         4,
-        r"(?x)^(error\[|error:\ |fatal:\ |panic:\ |---\ FAIL:\ |E\ \ \ |Error:\ |FAILED\ .*\ -\ |[^\s:]*\.[^\s:]*:\d+:(\d+:)?\ |([^:]{0,60}\s)?[\w.$]+(Error|Exception|Failure|Panic):|\S+Error$)
+        r"(?x)^(error\[|error:\ |fatal:\ |panic:\ |---\ FAIL:\ |E\ \ \ |Error:\ |FAILED\ .*\ -\ |[^\s:]*\.[^\s:]*:\d+:(\d+:)?\ |([^:]*\s)?[\w.$]+(Error|Exception|Failure|Panic):|\S+Error$)
         |\ panicked\ at\ |:\ (fatal\ )?error:|error\ TS|command\ not\ found|No\ such\ file\ or\ directory|Permission\ denied|undefined\ reference|assertion\ (failed|`)|syntax\ error|SyntaxError|expect\(|Cannot\ find\ module",
     ),
     (3, "(?i)error|failed|failure|fatal|exception|cannot|denied|invalid"),
