@@ -6,6 +6,8 @@
 use std::fmt;
 use std::path::Path;
 
+use crate::model::Agent;
+
 /// File name of the hook program, which identifies our entries.
 pub const HOOK_NAME: &str = "claude-mem-hook";
 
@@ -18,15 +20,15 @@ pub struct Wire {
     pub matcher: Option<&'static str>,
     /// Verb passed to the hook.
     pub verb: &'static str,
-    /// Seconds after which the client kills the hook. Far above its run time; always set
-    /// explicitly, because the client's default for the end of a session is tight.
-    pub timeout_s: u32,
+    /// Time after which the client kills the hook, in its unit: seconds, or milliseconds for Gemini CLI. Far above its run
+    /// time; always set explicitly, because the client's default for the end of a session is tight.
+    pub timeout: u32,
     /// True if every client with hooks supports the event.
     pub is_old: bool,
 }
 
-const fn wire(event: &'static str, verb: &'static str, timeout_s: u32) -> Wire {
-    Wire { event, matcher: None, verb, timeout_s, is_old: true }
+const fn wire(event: &'static str, verb: &'static str, timeout: u32) -> Wire {
+    Wire { event, matcher: None, verb, timeout, is_old: true }
 }
 
 /// All events we hook.
@@ -46,6 +48,35 @@ pub const WIRING: [Wire; 9] = [
     wire("PreCompact", "compact", 5),
     wire("SessionEnd", "end", 5),
 ];
+
+/// The events of Codex, which has Claude Code's names and payloads.
+const CODEX: [Wire; 6] = [
+    wire("SessionStart", "context", 10),
+    wire("UserPromptSubmit", "new", 5),
+    wire("PostToolUse", "save", 5),
+    wire("Stop", "summary", 5),
+    wire("PreCompact", "compact", 5),
+    wire("SessionEnd", "end", 3),
+];
+
+/// The events of Gemini CLI. It announces a compression before every prompt, needed or not, so that one is left out.
+const GEMINI: [Wire; 5] = [
+    wire("SessionStart", "context", 10_000),
+    wire("BeforeAgent", "new", 5_000),
+    wire("AfterTool", "save", 5_000),
+    wire("AfterAgent", "summary", 5_000),
+    wire("SessionEnd", "end", 5_000),
+];
+
+/// Returns the events of an agent that runs hooks from its settings; none for one that does not.
+pub fn for_agent(agent: Agent) -> &'static [Wire] {
+    match agent {
+        Agent::ClaudeCode => &WIRING,
+        Agent::Codex => &CODEX,
+        Agent::Gemini => &GEMINI,
+        Agent::Cursor | Agent::Opencode => &[],
+    }
+}
 
 /// A version of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,7 +142,7 @@ mod tests {
 
     #[test]
     fn every_event_uses_a_known_verb() {
-        for wire in WIRING {
+        for wire in Agent::ALL.into_iter().flat_map(for_agent) {
             assert!(Verb::from_word(wire.verb).is_some(), "{wire:?}");
         }
     }

@@ -54,6 +54,40 @@ impl EventKey {
     pub const NEAR_MS: Millis = 2_000;
 }
 
+/// The program that a session runs in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub enum Agent {
+    #[default]
+    ClaudeCode,
+    Codex,
+    Gemini,
+    Cursor,
+    Opencode,
+}
+
+impl Agent {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::ClaudeCode, Self::Codex, Self::Gemini, Self::Cursor, Self::Opencode];
+
+    /// The word for it, as stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::Cursor => "cursor",
+            Self::Opencode => "opencode",
+        }
+    }
+
+    /// The agent of that name.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|agent| agent.as_str() == word)
+    }
+}
+
 /// The session of an event, as seen at that time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionStamp {
@@ -73,6 +107,9 @@ pub struct SessionStamp {
     pub cwd: String,
     /// The branch that was checked out there.
     pub branch: Option<String>,
+    /// The agent.
+    #[serde(default)]
+    pub agent: Agent,
 }
 
 /// The content of an event.

@@ -37,6 +37,7 @@ fn filled() -> (tempfile::TempDir, Connection) {
             project_path: "/p".into(),
             cwd: "/p".into(),
             branch: None,
+            agent: Default::default(),
         };
         let event = Event {
             key: EventKey::Exact(at.to_string()),

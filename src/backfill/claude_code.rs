@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use super::dialogue::{Call, Dialogue, Outcome, Subagent};
 use super::json::{Object, content_text, elements, quoted, with_slashes};
 use super::lines::Lines;
-use super::tool_names::{rebuilt_response, tool_name};
 use super::{LeftOut, Reader, Sink, Stop, Survey, Transcript};
+use crate::capture::tool_names::{rebuilt_response, tool_name};
 use crate::tools::refusal;
 
 pub struct ClaudeCode;

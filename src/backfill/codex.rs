@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::dialogue::{Call, Dialogue, Outcome};
 use super::json::{Object, content_text, quoted};
 use super::lines::Lines;
-use super::tool_names::{patched_files, rebuilt_response, translated};
 use super::{LeftOut, Reader, Sink, Stop, Survey, Transcript};
+use crate::capture::tool_names::{patched_files, rebuilt_response, translated};
 
 pub struct Codex;
 

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::dialogue::{Call, Dialogue, Outcome};
 use super::json::{Object, content_text};
 use super::lines::Lines;
-use super::tool_names::{rebuilt_response, translated};
 use super::{LeftOut, Reader, Sink, Stop, Survey, Transcript};
+use crate::capture::tool_names::{rebuilt_response, translated};
 
 pub struct Copilot;
 

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::dialogue::{Call, Dialogue, Outcome};
 use super::json::{Object, content_text, elements};
-use super::tool_names::{rebuilt_response, translated};
 use super::{LeftOut, Reader, Sink, Stop, Survey, Transcript, documents};
+use crate::capture::tool_names::{rebuilt_response, translated};
 
 pub struct Gemini;
 

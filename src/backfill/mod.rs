@@ -15,7 +15,6 @@ mod json;
 mod lines;
 mod opencode;
 pub mod replay;
-mod tool_names;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use super::dialogue::{Call, Dialogue, Outcome, Subagent};
 use super::json::Object;
-use super::tool_names::{rebuilt_response, translated};
 use super::{LeftOut, Reader, Sink, Stop, Survey, Transcript, documents};
+use crate::capture::tool_names::{rebuilt_response, translated};
 use crate::model::Millis;
 
 pub struct Opencode;

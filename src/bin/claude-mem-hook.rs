@@ -1,4 +1,4 @@
-//! `claude-mem-hook VERB`: the hook that Claude Code runs. Always exits with 0.
+//! `claude-mem-hook VERB [--agent NAME]`: the hook that Claude Code and other agents run. Always exits with 0.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use claude_mem::capture::Verb;
 use claude_mem::config::Environment;
 use claude_mem::hook;
+use claude_mem::model::Agent;
 
 #[cfg(target_env = "musl")]
 #[global_allocator]
@@ -18,10 +19,16 @@ fn main() -> ExitCode {
         debug_log(debug, &panic.to_string());
         std::process::exit(0);
     }));
-    let word = std::env::args().nth(1).unwrap_or_default();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let word = words.first().cloned().unwrap_or_default();
+    let agent = match &words[..] {
+        [_, flag, agent, ..] if flag == "--agent" => Agent::from_word(agent).unwrap_or_default(),
+        _ => Agent::default(),
+    };
     match Verb::from_word(&word) {
         Some(verb) => {
-            if let Err(error) = hook::run(verb, &environment, io::stdin().lock(), io::stdout().lock()) {
+            if let Err(error) = hook::run(verb, agent, &environment, io::stdin().lock(), io::stdout().lock())
+            {
                 debug_log(debug, &error.to_string());
             }
         }

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::payload::{build, build_from_bytes, raw_part, text_part};
 use super::{Input, Verb};
 use crate::config::{Config, Environment};
-use crate::model::{Event, EventBody, EventKey, Millis, Payload, SessionId, SessionStamp, ToolUse};
+use crate::model::{Agent, Event, EventBody, EventKey, Millis, Payload, SessionId, SessionStamp, ToolUse};
 use crate::privacy::tags::PrivateTags;
 use crate::project::Project;
 use crate::protocol::HookInput;
@@ -23,7 +23,10 @@ pub fn event_from_input(
 ) -> Option<Event> {
     let text = text_of(&input.bytes);
     let (wire, outcome) = HookInput::parse(&text);
-    let session = session_of(&wire, config, environment)?;
+    let mut session = session_of(&wire, config, environment)?;
+    if let Some(session) = &mut session {
+        session.agent = input.agent;
+    }
     let make = Make {
         verb,
         input,
@@ -91,6 +94,7 @@ fn stamp(id: String, cwd: Option<&str>, project: Option<Project>) -> SessionStam
         project_path: path.to_string_lossy().into_owned(),
         cwd: cwd.unwrap_or_default().to_owned(),
         branch,
+        agent: Agent::ClaudeCode,
     }
 }
 

@@ -1,13 +1,16 @@
 //! From a payload of Claude Code to the event that is stored: for hooks, and for events that arrive
 //! over HTTP or from histories.
 
+pub mod agents;
 mod event;
 mod json;
 mod payload;
+pub(crate) mod tool_names;
 
 use crate::config::Config;
 #[cfg(feature = "service")]
 use crate::config::Environment;
+use crate::model::Agent;
 #[cfg(feature = "service")]
 use crate::model::{Event, Millis};
 use crate::paths::Home;
@@ -56,6 +59,8 @@ pub struct Input {
     pub bytes: Vec<u8>,
     /// Size before the cut.
     pub raw_bytes: u64,
+    /// The agent that sent it.
+    pub agent: Agent,
 }
 
 /// Returns the event of a payload that does not come from a hook's stdin; none if the user does not
@@ -69,7 +74,13 @@ pub fn event_from(
     environment: &Environment,
 ) -> Option<Event> {
     let raw_bytes = payload.len() as u64;
-    event_from_input(verb, &Input { bytes: payload, raw_bytes }, now, config, environment)
+    event_from_input(
+        verb,
+        &Input { bytes: payload, raw_bytes, agent: Agent::ClaudeCode },
+        now,
+        config,
+        environment,
+    )
 }
 
 /// Limits events to their beginning while the database is too large or the disk nearly full.

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::context::{note_shown, write_answer};
 use super::http;
-use crate::capture::{self, Input};
+use crate::capture::{self, Input, agents};
 use crate::clock;
 use crate::config::{Config, Environment};
 use crate::model::{Event, EventBody, SessionStamp};
@@ -180,7 +180,8 @@ impl Asker<'_> {
         let Some(answer) = http::context(&self.home.socket(), told.route, &parameters, patience) else {
             return Ok(());
         };
-        write_answer(output, told.hook_event, &answer.context, None)?;
+        let hook_event = agents::event_name(session.agent, told.hook_event);
+        write_answer(output, hook_event, &answer.context, None)?;
         if !answer.context.is_empty() {
             let busy_ms = self.config.hook.busy_ms;
             let opened = database.is_none().then(|| store::open_for_hook(self.home, busy_ms).ok()).flatten();

@@ -18,11 +18,11 @@ use rusqlite::Connection;
 #[cfg(feature = "service")]
 pub use autostart::LAUNCH;
 
-use crate::capture::{self, Input, Verb};
+use crate::capture::{self, Input, Verb, agents};
 use crate::clock;
 use crate::config::{Config, Environment, Problem, Synchronous};
 use crate::files::disk;
-use crate::model::{Event, Millis};
+use crate::model::{Agent, Event, Millis};
 use crate::nudge;
 use crate::paths::Home;
 use crate::spool;
@@ -44,10 +44,11 @@ struct Lost {
 #[error("in the spool, because: {0}")]
 struct Spooled(StoreError);
 
-/// Runs `verb` with the payload from `input`, and prints the answer for Claude Code to `output`. What it
+/// Runs `verb` with the payload from `input`, and prints the answer for the agent to `output`. What it
 /// returns is for a debugging person only.
 pub fn run(
     verb: Verb,
+    agent: Agent,
     environment: &Environment,
     input: impl Read,
     mut output: impl Write,
@@ -58,7 +59,7 @@ pub fn run(
     // Whatever is created from here on, by SQLite too, is for its owner only.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let now = clock::now();
-    let payload = read_bounded(input)?;
+    let payload = read_bounded(input, agent)?;
     let home = match Home::locate(environment.mem_home.clone(), environment.user_home.clone()) {
         Ok(home) => home.on(environment.file_system),
         Err(error) => {
@@ -79,6 +80,13 @@ pub fn run(
     let asker = in_session::Asker { home: &home, config: &config, environment };
     if verb == Verb::File {
         return Ok(asker.before_change(&payload, &mut output)?);
+    }
+    let mut payloads = agents::as_claude_code(payload).into_iter();
+    let Some(payload) = payloads.next() else { return Ok(()) };
+    for further in payloads {
+        if let Some(event) = capture::event_from_input(verb, &further, now, &config, environment) {
+            let _ = keep(&home, &config, environment, &event, &problems);
+        }
     }
     let Some(event) = capture::event_from_input(verb, &payload, now, &config, environment) else {
         return Ok(());
@@ -165,9 +173,9 @@ fn note_problems(database: &Connection, problems: &[Problem], now: Millis) {
 }
 
 /// All of the input, whatever its size; what is beyond the bound is counted in `raw_bytes` and not kept.
-fn read_bounded(mut input: impl Read) -> io::Result<Input> {
+fn read_bounded(mut input: impl Read, agent: Agent) -> io::Result<Input> {
     let mut bytes = Vec::with_capacity(64 * 1024);
     let read = input.by_ref().take(MAX_INPUT_BYTES).read_to_end(&mut bytes)? as u64;
     let beyond = if read == MAX_INPUT_BYTES { io::copy(&mut input, &mut io::sink())? } else { 0 };
-    Ok(Input { bytes, raw_bytes: read + beyond })
+    Ok(Input { bytes, raw_bytes: read + beyond, agent })
 }

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::{Spooled, history};
 use crate::api::PrintedContext;
 use crate::config::{Config, Environment, Notice};
-use crate::model::{Event, Millis};
+use crate::model::{Agent, Event, Millis};
 use crate::paths::Home;
 use crate::project::Project;
 use crate::spool;
@@ -47,7 +47,11 @@ impl Start<'_> {
     }
 
     fn is_wanted(&self) -> bool {
-        self.config.context.notice != Notice::Never && !self.environment.is_unattended
+        let agent = self.event.session.as_ref().map(|session| session.agent).unwrap_or_default();
+        // Other agents may pass the line to the model.
+        agent == Agent::ClaudeCode
+            && self.config.context.notice != Notice::Never
+            && !self.environment.is_unattended
     }
 
     /// Returns a line about the project's memory, if the user wants one in every session.

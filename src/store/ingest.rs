@@ -135,9 +135,9 @@ fn touch_session(database: &Connection, session: &SessionStamp, event: &Event) -
     };
     let sql = "
         INSERT INTO sessions (id, project_key, project, project_path, cwd, branch, source, status, started_at, last_activity_at,
-                              ended_at, prompt_count)
+                              ended_at, prompt_count, agent)
         VALUES (:id, :project_key, :project, :project_path, :cwd, :branch, :source, iif(:ends, 'completed', 'active'), :at, :at,
-                iif(:ends, :at, NULL), :is_prompt)
+                iif(:ends, :at, NULL), :is_prompt, :agent)
         ON CONFLICT (id) DO UPDATE SET
           cwd = iif(excluded.cwd <> '', excluded.cwd, cwd),
           branch = coalesce(excluded.branch, branch),
@@ -155,7 +155,7 @@ fn touch_session(database: &Connection, session: &SessionStamp, event: &Event) -
     database.prepare(sql)?.execute(named_params! {
         ":id": session.id.as_str(), ":project_key": session.project_key, ":project": project, ":project_path": session.project_path,
         ":cwd": session.cwd, ":branch": session.branch, ":source": source, ":at": event.at,
-        ":ends": ends, ":revives": revives, ":is_prompt": is_prompt,
+        ":ends": ends, ":revives": revives, ":is_prompt": is_prompt, ":agent": session.agent.as_str(),
     })?;
     Ok(())
 }

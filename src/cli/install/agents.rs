@@ -1,5 +1,5 @@
-//! Registers the MCP server in the settings of other agents: adds or removes one entry and
-//! preserves everything else.
+//! Connects other agents: the MCP server, and hooks or a plugin where the agent has them. Adds or removes our entries in its
+//! settings and preserves everything else.
 
 use std::path::{Path, PathBuf};
 
@@ -13,19 +13,23 @@ use super::hooks::unusual_data;
 use super::programs::Programs;
 use super::record::{AgentFile, Record};
 use super::report::Report;
-use super::settings::SettingsError;
+use super::settings::{self, SettingsError, Wanted};
 use super::settings_file;
 use crate::config::Environment;
+use crate::hook_events;
+use crate::model::Agent;
 
-/// An agent whose settings we can edit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+/// A part of the connection to an agent, each in a file of the agent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the names are self-explanatory")]
-pub enum Agent {
-    Codex,
-    Gemini,
-    Cursor,
-    Opencode,
+pub enum Part {
+    /// The MCP server.
+    #[default]
+    Tools,
+    /// Hooks in the agent's settings.
+    Hooks,
+    /// A plugin, which is a file of our own.
+    Plugin,
 }
 
 /// Name of our entry.
@@ -40,40 +44,90 @@ pub struct Entry<'a> {
     pub data: Option<&'a Path>,
 }
 
-impl Agent {
-    /// Returns its per-user settings file.
+/// The plugin for OpenCode, which has no hooks in its settings.
+const OPENCODE_PLUGIN: &str = include_str!("../../../packaging/agents/opencode.js");
+
+/// A connection: an agent and a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link(pub Agent, pub Part);
+
+impl Link {
+    /// Returns the parts that an agent has.
+    fn all(agent: Agent) -> Vec<Self> {
+        let further = match agent {
+            Agent::Opencode => Some(Part::Plugin),
+            _ if hook_events::for_agent(agent).is_empty() => None,
+            _ => Some(Part::Hooks),
+        };
+        [Some(Part::Tools), further].into_iter().flatten().map(|part| Self(agent, part)).collect()
+    }
+
+    /// Returns the per-user file of the part.
     pub fn file(self, environment: &Environment) -> Option<PathBuf> {
         let home = environment.user_home.as_ref()?;
-        Some(match self {
-            Self::Codex => {
-                environment.codex_home.clone().unwrap_or_else(|| home.join(".codex")).join("config.toml")
-            }
-            Self::Gemini => home.join(".gemini/settings.json"),
-            Self::Cursor => home.join(".cursor/mcp.json"),
-            Self::Opencode => {
-                let config = environment.config_dir.clone().unwrap_or_else(|| home.join(".config"));
-                config.join("opencode/opencode.json")
-            }
-        })
+        let codex = || environment.codex_home.clone().unwrap_or_else(|| home.join(".codex"));
+        let config = || environment.config_dir.clone().unwrap_or_else(|| home.join(".config"));
+        match self {
+            Self(Agent::Codex, Part::Tools) => Some(codex().join("config.toml")),
+            Self(Agent::Codex, Part::Hooks) => Some(codex().join("hooks.json")),
+            Self(Agent::Gemini, Part::Tools | Part::Hooks) => Some(home.join(".gemini/settings.json")),
+            Self(Agent::Cursor, Part::Tools) => Some(home.join(".cursor/mcp.json")),
+            Self(Agent::Opencode, Part::Tools) => Some(config().join("opencode/opencode.json")),
+            Self(Agent::Opencode, Part::Plugin) => Some(config().join("opencode/plugin/claude-mem.js")),
+            _ => None,
+        }
     }
 
-    /// Returns the text with our current entry, replacing any older one.
+    /// Returns the text with our current part, replacing any older one.
     pub fn with_entry(self, text: &str, entry: Entry<'_>) -> Result<String, SettingsError> {
         match self {
-            Self::Codex => toml_with(text, Some(entry)),
-            Self::Gemini | Self::Cursor => json_with(text, "mcpServers", Some(json_entry(entry))),
-            Self::Opencode => json_with(text, "mcp", Some(opencode_entry(entry))),
+            Self(agent, Part::Hooks) => settings::with_hooks(text, &wanted(agent, entry)),
+            Self(_, Part::Plugin) => Ok(plugin(entry)),
+            Self(Agent::Codex, Part::Tools) => toml_with(text, Some(entry)),
+            Self(Agent::Opencode, Part::Tools) => json_with(text, "mcp", Some(opencode_entry(entry))),
+            Self(_, Part::Tools) => json_with(text, "mcpServers", Some(json_entry(entry))),
         }
     }
 
-    /// Returns the text without our entry.
+    /// Returns the text without our part.
     pub fn without_entry(self, text: &str) -> Result<String, SettingsError> {
         match self {
-            Self::Codex => toml_with(text, None),
-            Self::Gemini | Self::Cursor => json_with(text, "mcpServers", None),
-            Self::Opencode => json_with(text, "mcp", None),
+            Self(_, Part::Hooks) => settings::without_hooks(text),
+            Self(_, Part::Plugin) => Ok(String::new()),
+            Self(Agent::Codex, Part::Tools) => toml_with(text, None),
+            Self(Agent::Opencode, Part::Tools) => json_with(text, "mcp", None),
+            Self(_, Part::Tools) => json_with(text, "mcpServers", None),
         }
     }
+
+    fn description(self) -> &'static str {
+        match self.1 {
+            Part::Tools => "the claude-mem MCP server",
+            Part::Hooks => "our hooks",
+            Part::Plugin => "our plugin",
+        }
+    }
+}
+
+/// The hooks for an agent.
+fn wanted(agent: Agent, entry: Entry<'_>) -> Vec<Wanted> {
+    let hook = entry.program.with_file_name(hook_events::HOOK_NAME);
+    let command =
+        |verb: &str| format!("{} --agent {}", hook_events::command(&hook, verb, entry.data), agent.as_str());
+    let wires = hook_events::for_agent(agent).iter();
+    wires.map(|wire| Wanted { wire: *wire, command: command(wire.verb) }).collect()
+}
+
+/// The plugin with the paths of this installation.
+fn plugin(entry: Entry<'_>) -> String {
+    // The inside of a JSON string is the inside of a JavaScript string.
+    let quoted = |path: &Path| {
+        let text = serde_json::Value::from(path.to_string_lossy()).to_string();
+        text[1..text.len() - 1].replace('\'', "\\'")
+    };
+    let hook = quoted(&entry.program.with_file_name(hook_events::HOOK_NAME));
+    let data = entry.data.map(quoted).unwrap_or_default();
+    OPENCODE_PLUGIN.replace("@HOOK@", &hook).replace("@DATA@", &data)
 }
 
 fn text(text: impl Into<String>) -> CstInputValue {
@@ -170,28 +224,42 @@ fn toml_with(before: &str, entry: Option<Entry<'_>>) -> Result<String, SettingsE
 }
 
 impl Installation<'_> {
-    /// Adds the entry for an agent.
+    /// Connects an agent.
     pub(super) fn agent(&mut self, agent: Agent, programs: &Programs) -> anyhow::Result<()> {
-        let file = agent.file(self.environment).context("the home directory is unknown")?;
+        for link in Link::all(agent) {
+            self.link(link, programs)?;
+        }
+        match agent {
+            Agent::Codex => {
+                self.report.note("Codex runs new hooks only after you trust them: run /hooks in it once")
+            }
+            Agent::Cursor => {
+                self.report.note("Cursor gets the tools only; its sessions are not recorded");
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, link: Link, programs: &Programs) -> anyhow::Result<()> {
+        let file = link.file(self.environment).context("the home directory is unknown")?;
         let entry = Entry { program: &programs.main, data: unusual_data(self.home, self.environment) };
         let before = settings_file::read(&file)?;
-        let after = agent.with_entry(before.as_deref().unwrap_or_default(), entry);
+        let after = link.with_entry(before.as_deref().unwrap_or_default(), entry);
         let after = after.with_context(|| format!("left {} unchanged", file.display()))?;
+        let (what, shown) = (link.description(), file.display());
         if before.as_deref() == Some(after.as_str()) {
-            self.report.step("agent", format!("keep the entry in {}, which is current", file.display()));
+            self.report.step("agent", format!("keep {what} in {shown}, which is current"));
             return Ok(());
         }
-        self.report.step("agent", format!("add the claude-mem MCP server to {}", file.display()));
+        self.report.step("agent", format!("add {what} to {shown}"));
         self.really(|record| {
             record.make_directory(file.parent().unwrap_or(Path::new("/")))?;
-            let existed = record
-                .agents
-                .iter()
-                .find(|known| known.path == file)
-                .map_or(before.is_some(), |known| known.existed);
-            settings_file::replace(&file, None, |text| agent.with_entry(text, entry))?;
-            record.agents.retain(|known| known.path != file);
-            record.agents.push(AgentFile { agent, path: file.clone(), existed });
+            let known = record.agents.iter().find(|known| known.path == file);
+            let existed = known.map_or(before.is_some(), |known| known.existed);
+            settings_file::replace(&file, None, |text| link.with_entry(text, entry))?;
+            record.agents.retain(|known| known.path != file || known.part != link.1);
+            record.agents.push(AgentFile { agent: link.0, part: link.1, path: file.clone(), existed });
             Ok(())
         })
     }
@@ -212,11 +280,12 @@ pub fn remove_all(record: &mut Record, report: &mut Report, is_dry: bool) {
 
 fn remove(file: &AgentFile, report: &mut Report, is_dry: bool) -> anyhow::Result<()> {
     let Some(text) = settings_file::read(&file.path)? else { return Ok(()) };
-    let without = file.agent.without_entry(&text)?;
+    let link = Link(file.agent, file.part);
+    let without = link.without_entry(&text)?;
     if without == text {
         return Ok(());
     }
-    report.step("agent", format!("remove the claude-mem MCP server from {}", file.path.display()));
+    report.step("agent", format!("remove {} from {}", link.description(), file.path.display()));
     if is_dry {
         return Ok(());
     }
@@ -224,7 +293,7 @@ fn remove(file: &AgentFile, report: &mut Report, is_dry: bool) -> anyhow::Result
     if is_empty && !file.existed {
         std::fs::remove_file(&file.path)?;
     } else {
-        settings_file::replace(&file.path, None, |text| file.agent.without_entry(text))?;
+        settings_file::replace(&file.path, None, |text| link.without_entry(text))?;
     }
     Ok(())
 }
@@ -244,6 +313,31 @@ mod tests {
         Entry { program: Path::new("/path/of/claude-mem"), data }
     }
 
+    fn tools(agent: Agent) -> Link {
+        Link(agent, Part::Tools)
+    }
+
+    #[test]
+    fn hooks_round_trip_in_the_settings_of_agents() {
+        let mine = "{\n  \"hooks\": {\n    \"AfterTool\": [\n      {\n        \"hooks\": []\n      }\n    ]\n  }\n}\n";
+        for (agent, event) in [(Agent::Codex, "Stop"), (Agent::Gemini, "AfterAgent")] {
+            let link = Link(agent, Part::Hooks);
+            for before in ["{}\n", mine] {
+                let with = link.with_entry(before, entry(Some(Path::new("/my data")))).unwrap();
+                let parsed: serde_json::Value = serde_json::from_str(&with).unwrap();
+                let command = &parsed["hooks"][event][0]["hooks"][0]["command"];
+                let expected = format!(
+                    "CLAUDE_MEM_HOME='/my data' /path/of/claude-mem-hook summary --agent {}",
+                    agent.as_str()
+                );
+                assert_eq!(command, &expected, "{with}");
+                assert_eq!(link.without_entry(&with).unwrap(), before, "{agent:?}");
+            }
+        }
+        let plugin = Link(Agent::Opencode, Part::Plugin).with_entry("", entry(None)).unwrap();
+        assert!(plugin.contains("const HOOK = '/path/of/claude-mem-hook'\nconst DATA = ''\n"), "{plugin}");
+    }
+
     fn meaning(agent: Agent, text: &str) -> serde_json::Value {
         if agent == Agent::Codex {
             return serde_json::to_value(toml::from_str::<toml::Table>(text).unwrap()).unwrap();
@@ -256,7 +350,7 @@ mod tests {
     #[test]
     fn entries_match_the_documented_files() {
         for (agent, documented) in AGENTS {
-            let written = agent.with_entry("", entry(None)).unwrap();
+            let written = tools(agent).with_entry("", entry(None)).unwrap();
             assert_eq!(meaning(agent, &written), meaning(agent, documented), "{agent:?}");
         }
     }
@@ -269,13 +363,17 @@ mod tests {
         for (agent, before) in
             [(Agent::Codex, codex), (Agent::Gemini, json), (Agent::Cursor, json), (Agent::Opencode, opencode)]
         {
-            let with = agent.with_entry(before, entry(Some(Path::new("/my data")))).unwrap();
+            let with = tools(agent).with_entry(before, entry(Some(Path::new("/my data")))).unwrap();
             assert!(with.contains("/path/of/claude-mem") && with.contains("/my data"), "{with}");
-            let again = agent.with_entry(&with, entry(None)).unwrap();
+            let again = tools(agent).with_entry(&with, entry(None)).unwrap();
             assert!(!again.contains("/my data"), "{again}");
-            assert_eq!(agent.with_entry(&again, entry(None)).unwrap(), again, "adding twice changes nothing");
-            assert_eq!(agent.without_entry(&with).unwrap(), before, "{agent:?}");
-            assert_eq!(agent.without_entry(before).unwrap(), before);
+            assert_eq!(
+                tools(agent).with_entry(&again, entry(None)).unwrap(),
+                again,
+                "adding twice changes nothing"
+            );
+            assert_eq!(tools(agent).without_entry(&with).unwrap(), before, "{agent:?}");
+            assert_eq!(tools(agent).without_entry(before).unwrap(), before);
         }
     }
 
@@ -288,7 +386,7 @@ mod tests {
             (Agent::Cursor, "[]"),
             (Agent::Opencode, "{\"mcp\": 7}"),
         ] {
-            assert!(agent.with_entry(text, entry(None)).is_err(), "{agent:?} {text}");
+            assert!(tools(agent).with_entry(text, entry(None)).is_err(), "{agent:?} {text}");
         }
     }
 }

@@ -30,6 +30,7 @@ use crate::cli::data::backfill;
 use crate::cli::output::progress;
 use crate::config::{self, Environment};
 use crate::llm::installed;
+use crate::model::Agent;
 use crate::paths::Home;
 use crate::store::files::legacy_import;
 use programs::Programs;
@@ -62,9 +63,9 @@ pub struct Arguments {
     /// Read the histories that agents keep on this machine once everything is set up
     #[arg(long)]
     backfill: bool,
-    /// Only add the MCP server to another agent's settings
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["project", "no_hooks", "no_service", "bin_dir"])]
-    agent: Option<agents::Agent>,
+    /// Only connect another agent: its tools, and hooks or a plugin where it has them
+    #[arg(long, value_name = "NAME", value_parser = ["codex", "gemini", "cursor", "opencode"], conflicts_with_all = ["project", "no_hooks", "no_service", "bin_dir"])]
+    agent: Option<String>,
 }
 
 /// State shared by the parts of an installation.
@@ -93,7 +94,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     record.version = env!("CARGO_PKG_VERSION").to_owned();
     let report = Report::default();
     let mut installation = Installation { home, environment, is_dry: arguments.dry_run, record, report };
-    if let Some(agent) = arguments.agent {
+    if let Some(agent) = arguments.agent.as_deref().and_then(Agent::from_word) {
         return installation.only_agent(agent);
     }
     // Checked first, because this part may be refused: then nothing has been changed.
@@ -144,7 +145,7 @@ fn offer_histories(home: &Home, environment: &Environment, is_wanted: bool) -> a
 }
 
 impl Installation<'_> {
-    fn only_agent(&mut self, agent: agents::Agent) -> anyhow::Result<ExitCode> {
+    fn only_agent(&mut self, agent: Agent) -> anyhow::Result<ExitCode> {
         if !self.is_dry {
             self.home.prepare()?;
         }

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use super::agents::Agent;
+use super::agents::Part;
 use super::settings_file;
+use crate::model::Agent;
 use crate::paths::Home;
 
 /// The manager that starts the service on this machine.
@@ -54,6 +55,9 @@ pub struct WiredFile {
 pub struct AgentFile {
     /// The agent.
     pub agent: Agent,
+    /// The part that is in the file.
+    #[serde(default)]
+    pub part: Part,
     /// The file.
     pub path: PathBuf,
     /// True if the file existed before.

@@ -54,7 +54,7 @@ impl Wanted {
         let hook = CstInputValue::Object(vec![
             ("type".into(), text("command")),
             ("command".into(), text(&self.command)),
-            ("timeout".into(), CstInputValue::Number(self.wire.timeout_s.to_string())),
+            ("timeout".into(), CstInputValue::Number(self.wire.timeout.to_string())),
         ]);
         let matcher = self.wire.matcher.map(|matcher| ("matcher".to_owned(), text(matcher)));
         let hooks = ("hooks".to_owned(), CstInputValue::Array(vec![hook]));
@@ -63,7 +63,7 @@ impl Wanted {
 
     fn json(&self) -> serde_json::Value {
         let hook = serde_json::json!({
-            "type": "command", "command": self.command, "timeout": self.wire.timeout_s,
+            "type": "command", "command": self.command, "timeout": self.wire.timeout,
         });
         match self.wire.matcher {
             Some(matcher) => serde_json::json!({"matcher": matcher, "hooks": [hook]}),

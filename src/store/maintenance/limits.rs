@@ -268,6 +268,7 @@ mod relief {
                 project_path: "/p".into(),
                 cwd: "/p".into(),
                 branch: None,
+                agent: Default::default(),
             };
             let json = format!("{{\"text\":\"{}\"}}", "ä".repeat(bytes / 2));
             let tool = ToolUse { payload: Payload { json, raw_bytes: 1 }, ..ToolUse::default() };

@@ -27,7 +27,7 @@ fn the_plugin_wires_what_install_wires() {
     let mut events = serde_json::Map::new();
     for wire in WIRING {
         let hook =
-            json!({"type": "command", "command": format!("{RUN} {}", wire.verb), "timeout": wire.timeout_s});
+            json!({"type": "command", "command": format!("{RUN} {}", wire.verb), "timeout": wire.timeout});
         let group = match wire.matcher {
             Some(matcher) => json!({"matcher": matcher, "hooks": [hook]}),
             None => json!({"hooks": [hook]}),
