@@ -3,6 +3,7 @@
 pub mod command;
 mod launchd;
 mod plugin;
+mod real_agents;
 mod real_client;
 mod script;
 #[cfg(target_os = "linux")]

@@ -232,7 +232,12 @@ fn other_agents_get_the_tools_and_uninstall_removes_them() {
         assert!(text.contains(env!("CARGO_BIN_EXE_claude-mem")), "{text}");
         assert_eq!(text.matches("\"mcp\"]").count() + text.matches("\"mcp\"\n").count(), 1, "{text}");
     }
+    let hooks = std::fs::read_to_string(sandbox.path().join(".codex/hooks.json")).unwrap();
+    assert!(hooks.contains("claude-mem-hook summary --agent codex"), "{hooks}");
+    assert!(sandbox.path().join("xdg-config/opencode/plugin/claude-mem.js").exists());
     mem(&["uninstall"]);
+    assert!(!sandbox.path().join(".codex/hooks.json").exists());
+    assert!(!sandbox.path().join("xdg-config/opencode/plugin").exists());
     for (agent, file) in files {
         let left = std::fs::read_to_string(sandbox.path().join(file)).ok();
         assert_eq!(left.as_deref(), (agent == "gemini").then_some(mine), "{agent}");
