@@ -54,6 +54,8 @@ enum Command {
     Install(install::Arguments),
     /// Undo `install`; memories are kept
     Uninstall(install::uninstall::Arguments),
+    /// Install the newest version from the checkout or the release that this one came from
+    Update(install::update::Arguments),
     /// Run the service in the foreground
     Worker(service::worker::Arguments),
     /// Start the service in the background, unless it is running
@@ -185,6 +187,7 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
     match &arguments.command {
         Command::Install(arguments) => install::run(&home, &environment, arguments),
         Command::Uninstall(arguments) => install::uninstall::run(&home, &environment, arguments),
+        Command::Update(arguments) => install::update::run(&home, arguments),
         Command::Worker(arguments) => {
             service::worker::run(home, environment, arguments).context("cannot run the worker")
         }

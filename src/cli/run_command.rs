@@ -45,7 +45,8 @@ pub fn must(command: Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn shown(command: &Command) -> String {
+/// The command as a line.
+pub fn shown(command: &Command) -> String {
     let words = [command.get_program()].into_iter().chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

@@ -18,6 +18,7 @@ mod shell;
 pub mod systemd;
 mod tools;
 pub mod uninstall;
+pub mod update;
 
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
@@ -106,6 +107,9 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     }
     if !arguments.dry_run {
         home.prepare()?;
+    }
+    if !installation.record.programs.contains(&running.main) {
+        installation.record.checkout = update::checkout_of(&running.main);
     }
     let programs = installation.programs(running, arguments.bin_dir.clone())?;
     installation.settings()?;

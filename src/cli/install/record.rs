@@ -82,6 +82,8 @@ pub struct Record {
     pub programs: Vec<PathBuf>,
     /// Settings of other agents that have our entry.
     pub agents: Vec<AgentFile>,
+    /// The checkout that the programs were built in.
+    pub checkout: Option<PathBuf>,
     /// The client's program that registered our MCP server; none if nobody did.
     pub mcp: Option<PathBuf>,
     /// Commands in the client, completions and man pages.

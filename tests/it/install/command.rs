@@ -533,3 +533,30 @@ fn logs_can_be_filtered_by_session() {
     let place = home.sandbox.data().display().to_string();
     assert_eq!(serves.matches(&place).count(), 1, "{serves}");
 }
+
+#[test]
+fn update_names_its_source_or_explains_what_is_missing() {
+    let home = Installed::new();
+    let refused = home.try_mem(&["update"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.stderr.contains("unpacked release") && refused.stderr.contains("package manager"),
+        "{refused:?}"
+    );
+    let release = home.path("claude-mem-9.9.9");
+    fs::create_dir_all(release.join("bin")).unwrap();
+    let named = release.to_str().unwrap();
+    assert!(home.try_mem(&["update", named]).stderr.contains("is no unpacked release"));
+    for (name, program) in [
+        ("claude-mem", env!("CARGO_BIN_EXE_claude-mem")),
+        ("claude-mem-hook", env!("CARGO_BIN_EXE_claude-mem-hook")),
+    ] {
+        fs::copy(program, release.join("bin").join(name)).unwrap();
+    }
+    let bin = home.path("tools/bin");
+    home.mem(&["install", "--bin-dir", bin.to_str().unwrap()]);
+    fs::remove_file(bin.join("claude-mem-hook")).unwrap();
+    let output = home.mem(&["update", named]);
+    assert!(output.contains(&format!("install --bin-dir {}", bin.display())), "{output}");
+    assert!(bin.join("claude-mem-hook").exists(), "the programs of the release were installed");
+}
