@@ -133,7 +133,7 @@ const CASES: [Case; 3] = [
                                   "options": {"baseURL": format!("{url}/v1"), "apiKey": "x"}});
             format!(
                 "{:#}\n",
-                json!({"model": "scripted/m", "small_model": "scripted/m", "autoupdate": false,
+                json!({"$schema": "https://opencode.ai/config.json", "model": "scripted/m", "small_model": "scripted/m", "autoupdate": false,
                                      "share": "disabled", "permission": {"bash": "allow"}, "provider": {"scripted": provider}})
             )
         },
@@ -158,7 +158,7 @@ fn real_agents_are_recorded_and_get_their_context() {
         let endpoint = Endpoint::start(answer);
         let settings = home.path(case.settings);
         std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
-        let mine = (case.text)(&endpoint.url());
+        let mine = (case.text)(endpoint.url());
         std::fs::write(&settings, &mine).unwrap();
         std::fs::create_dir(home.path("harborline")).unwrap();
         let mut install = home.command(env!("CARGO_BIN_EXE_claude-mem"), &["install", "--no-hooks"]);
