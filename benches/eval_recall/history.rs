@@ -74,14 +74,14 @@ impl Session {
         match &event.body {
             EventBody::Prompt { text } => {
                 self.words.extend(words(text));
-                self.tell(at, format!("USER: {}", short(text, 1200)));
+                self.tell(at, format!("USER: {}", short(text, 600)));
             }
             EventBody::Summarize(payload) => {
                 let payload: Value = serde_json::from_str(&payload.json).unwrap_or_default();
                 let closing = payload["last_assistant_message"].as_str().unwrap_or_default();
                 self.words.extend(words(closing));
                 self.answers.extend(words(closing));
-                self.tell(at, format!("ANSWER: {}", short(closing, 900)));
+                self.tell(at, format!("ANSWER: {}", short(closing, 500)));
             }
             EventBody::Tool(tool) => self.tool(at, tool, root),
             _ => {}

@@ -15,9 +15,9 @@ use crate::report::first_of;
 use crate::session::{Case, Kind};
 
 /// Steps of a session that are told: for a start from its beginning, for another moment before and after it.
-const STEPS: usize = 40;
+const STEPS: usize = 28;
 const BEFORE: usize = 2;
-const AFTER: usize = 9;
+const AFTER: usize = 6;
 /// Commands of a session that are listed.
 const COMMANDS: usize = 12;
 
@@ -160,10 +160,10 @@ fn files_and_commands(text: &mut String, session: &Session) -> Result<()> {
 
 fn note(memory: &Memory) -> String {
     let files = short(&memory.files_modified.join(", "), 160);
-    format!("#{} {}: {}. {} ({files})", memory.id, memory.kind, memory.title, short(&memory.summary, 600))
+    format!("#{} {}: {}. {} ({files})", memory.id, memory.kind, memory.title, short(&memory.summary, 320))
 }
 
 fn quoted(text: &str) -> String {
-    let lines: Vec<String> = text.lines().take(60).map(|line| format!("> {}", short(line, 900))).collect();
-    lines.join("\n")
+    let lines = text.lines().filter(|line| !line.trim().is_empty()).take(24);
+    lines.map(|line| format!("> {}", short(line, 240))).collect::<Vec<_>>().join("\n")
 }

@@ -3,7 +3,7 @@
 use super::Request;
 use super::page::Line;
 use super::repo_state::{continued, is_topic};
-use super::wording::{clause, gives_reason, is_filler, statements};
+use super::wording::{clause, gives_reason, is_filler, statements, title_of};
 use super::words::{SeenText, WordSet, content_words};
 use crate::model::Millis;
 use crate::store::context::SessionLine;
@@ -80,7 +80,8 @@ fn when(request: &Request<'_>, session: &SessionLine) -> String {
 
 fn digest(request: &Request<'_>, session: &SessionLine, room: usize) -> Option<String> {
     let tidy = |text: &Option<String>| text.as_deref().map(|text| request.tidy(text)).unwrap_or_default();
-    let title = one_line(&tidy(&session.title), TITLE);
+    // A session without a digest yet is called by its prompt.
+    let title = one_line(title_of(&tidy(&session.title)), TITLE);
     let outcome = outcome(&tidy(&session.outcome), room);
     match (title.is_empty(), outcome.is_empty()) {
         (true, true) => None,

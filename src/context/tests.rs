@@ -471,7 +471,7 @@ fn a_session_that_goes_on_for_long_stays_however_many_began_since() {
 }
 
 #[test]
-fn a_topic_branch_has_its_own_sessions_and_any_other_the_last_one() {
+fn a_topic_branch_lists_its_own_sessions() {
     let history = rich();
     history.session("c", PATH, "main", NOW - HOUR);
     history.summary("c", "Name the metrics after their units", "Every metric ends with its unit.", "");
@@ -488,7 +488,7 @@ fn a_topic_branch_has_its_own_sessions_and_any_other_the_last_one() {
 }
 
 #[test]
-fn notes_wait_for_the_prompt_where_there_is_a_search() {
+fn with_search_notes_wait_for_the_prompt() {
     let history = rich();
     let recall = |_: &RelevanceQuery| Ok(Vec::new());
     let shown = |branch: &str, recall| {

@@ -140,6 +140,22 @@ pub fn tidy(text: &str, roots: &[&str]) -> String {
     }
 }
 
+/// The part of a prompt that has its topic: a plan from its heading on, any other prompt as a whole.
+pub fn topic(prompt: &str) -> &str {
+    let is_plan = prompt.starts_with("Implement the following plan");
+    prompt.find("\n#").filter(|_| is_plan).map_or(prompt, |at| &prompt[at + 1..])
+}
+
+/// A prompt as a title: the heading of a plan, any other prompt as a whole.
+pub fn title_of(prompt: &str) -> &str {
+    let topic = topic(prompt);
+    if topic.len() == prompt.len() {
+        return prompt;
+    }
+    let heading = topic.lines().next().unwrap_or(topic).trim_start_matches(['#', ' ']);
+    heading.strip_prefix("Plan:").map_or(heading, str::trim_start)
+}
+
 /// The text, or as many of its clauses as fit, marked.
 pub fn clause(text: &str, limit: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(limit) else { return text.to_owned() };
@@ -263,6 +279,13 @@ mod tests {
     fn paths_are_those_of_the_project() {
         let text = "Asked: change /w/app/src/a.ts and .worktrees/fix/src/b.ts, .claude/worktrees/x/c.ts";
         assert_eq!(tidy(text, &["/w/app"]), "change src/a.ts and src/b.ts, c.ts");
+    }
+
+    #[test]
+    fn a_plan_is_called_by_its_heading() {
+        let plan = "Implement the following plan:\n\n# Plan: Tidy the buttons\n\n## Context\nThey overlap.";
+        assert_eq!(title_of(plan), "Tidy the buttons");
+        assert_eq!(title_of("Tidy the buttons\n# of the card"), "Tidy the buttons\n# of the card");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::{Candidate, InSessionQuery};
 use crate::compress::note::is_trivial;
 use crate::context::observations::ending;
 use crate::context::repo_state::{is_topic, stem};
-use crate::context::wording::NARROW;
+use crate::context::wording::{NARROW, topic};
 use crate::context::words::{WordSet, content_words};
 use crate::context::{observations, relevance};
 use crate::model::Millis;
@@ -220,11 +220,9 @@ pub(super) fn worth(
     worth
 }
 
-/// The part of a prompt that has its topic: a plan's heading and the text after it, or the beginning.
+/// The beginning of a prompt's topic.
 fn question(prompt: &str) -> &str {
-    let is_plan = prompt.starts_with("Implement the following plan");
-    let heading = prompt.find("\n#").filter(|_| is_plan).map(|at| &prompt[at + 1..]);
-    let text = heading.unwrap_or(prompt);
+    let text = topic(prompt);
     text.char_indices().nth(CHARACTERS).map_or(text, |(end, _)| &text[..end])
 }
 

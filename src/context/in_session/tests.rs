@@ -107,7 +107,7 @@ fn best_fit(history: &History, text: &str) -> f64 {
 }
 
 #[test]
-fn a_session_that_has_a_topic_of_its_own_is_interrupted_only_for_a_better_fit() {
+fn later_prompts_need_a_better_fit() {
     let history = rich();
     for number in 0..60 {
         let title = format!("Matter number {number} of the invoices");
@@ -129,7 +129,7 @@ fn a_session_that_has_a_topic_of_its_own_is_interrupted_only_for_a_better_fit() 
 }
 
 #[test]
-fn a_file_that_a_prompt_names_brings_its_notes_forward() {
+fn named_files_bring_their_notes_forward() {
     let history = rich();
     history.observe(
         "a",
