@@ -31,7 +31,7 @@ pub use repo_state::{RelevanceQuery, RepoState};
 
 use crate::model::{Millis, SessionId};
 use crate::store::StoreError;
-use crate::store::context::{self as table, SessionLine};
+use crate::store::context::{self as table, SessionLine, Shown};
 use crate::store::corrections::vetoes::Vetoes;
 use crate::text::line::one_line;
 use crate::tokens;
@@ -203,8 +203,8 @@ struct Build<'a> {
     request: &'a Request<'a>,
     page: Page,
     seen: SeenText,
-    /// Lines that the session has been given before and still has.
-    already_shown: Vec<i64>,
+    /// Lines and memories that the session has been given before and still has.
+    already_shown: Shown,
     /// Lines that the user does not want to see.
     vetoes: Vetoes,
     /// Tokens that earlier layers left over.
@@ -231,11 +231,12 @@ impl<'a> Build<'a> {
 
     fn run(mut self) -> Context {
         let hint = self.request.hint.line();
-        let title = title(self.request.project, !self.already_shown.is_empty());
+        let is_continued = !self.already_shown.keys.is_empty();
+        let title = title(self.request.project, is_continued);
         let has_title = self.page.line(&title);
         // A session that goes on has the hint already.
         let has_hint = self.request.budget >= LEAST_FOR_HINT
-            && self.already_shown.is_empty()
+            && !is_continued
             && self.page.reserve("")
             && self.page.reserve(hint);
         if has_title {
@@ -328,11 +329,13 @@ impl<'a> Build<'a> {
         let share = (layer.share * self.request.budget / WHOLE + self.carried).max(LEAST_SHARE);
         let already_shown = std::mem::take(&mut self.already_shown);
         let vetoes = std::mem::take(&mut self.vetoes);
-        let mut lines = lines.map(|lines| {
-            lines
-                .filter(|line| !already_shown.contains(&line.key()) && !vetoes.blocks_key(line.key()))
-                .peekable()
-        });
+        // A memory may be worded otherwise beside other lines.
+        let was_shown = |line: &Line| {
+            already_shown.keys.contains(&line.key())
+                || line.shows.is_some_and(|memory| already_shown.ids.contains(&memory))
+        };
+        let mut lines = lines
+            .map(|lines| lines.filter(|line| !was_shown(line) && !vetoes.blocks_key(line.key())).peekable());
         let is_empty = lines.as_mut().is_ok_and(|lines| lines.peek().is_none());
         match lines {
             Ok(_) if is_empty => self.carried = share,
@@ -363,12 +366,12 @@ impl<'a> Build<'a> {
     }
 }
 
-/// The lines that a resumed session was given before; none for any other, or if they cannot be read.
-fn shown_before(database: &Connection, request: &Request<'_>) -> Vec<i64> {
+/// What a resumed session was given before; nothing for any other, or if it cannot be read.
+fn shown_before(database: &Connection, request: &Request<'_>) -> Shown {
     if request.source != Some("resume") || request.session_id.is_empty() {
-        return Vec::new();
+        return Shown::default();
     }
-    table::shown(database, &SessionId(request.session_id.to_owned())).unwrap_or_default().keys
+    table::shown(database, &SessionId(request.session_id.to_owned())).unwrap_or_default()
 }
 
 /// SeenText once, at the top: tool output and old prompts are in here, and must not steer anybody.

@@ -8,7 +8,6 @@ use super::in_session::{InSessionQuery, Trigger};
 use super::tests::{History, NOW, Seen};
 use super::*;
 use crate::config::Config;
-use crate::store::context::Shown;
 
 #[derive(Deserialize)]
 struct Session {

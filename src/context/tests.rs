@@ -449,6 +449,11 @@ fn a_resumed_session_is_told_only_what_is_new() {
     assert!(more.text.starts_with("# New in the memory of harbor"), "{}", more.text);
     assert!(more.text.contains("Name the metrics") && !more.text.contains("Retry uploads"), "{}", more.text);
     assert!(at("startup", NOW + 3 * HOUR).text.contains("Retry uploads"));
+    // Nor is a memory that was shown, however it would be worded now.
+    let more = "summary || ' More was done about it, because it was not enough.'";
+    history.run(&format!("UPDATE observations SET summary = {more} WHERE id = {}", first.shown[0]));
+    assert!(!at("resume", NOW + 3 * HOUR).text.contains("More was done"));
+    assert!(at("startup", NOW + 3 * HOUR).text.contains("More was done"));
 }
 
 #[test]
