@@ -68,6 +68,11 @@ test: check ## Run all checks and tests
 	  && .ci/timed tests $(CARGO) nextest run --locked --profile full; \
 	else .ci/timed tests $(CARGO) test --locked; fi
 
+# Needs PostgreSQL and an optimised build, and takes ten minutes.
+.PHONY: sync-figures
+sync-figures: build ## Measure synchronisation: the first one, the steady state, 1,000 devices
+	@CLAUDE_MEM_TEST_BIN=$(CURDIR)/$(BIN) $(CARGO) nextest run --run-ignored only --no-capture -E 'test(sync::figures)'
+
 # Run time of each target in seconds. Starts from its seeds and the findings of earlier runs (fuzz/corpus; the useful part is packed).
 SECONDS ?= 60
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))

@@ -42,7 +42,9 @@ impl<'a, L: Local> Cycle<'a, L> {
     /// Receives what the other devices sent.
     pub async fn pull(&mut self, heads: &[Head]) -> Result<(), SyncError> {
         let cursors = self.local.read(local::cursors).await?;
-        for head in heads {
+        // Our own devices first: what they shared must be known as the team's before others change it.
+        let (mine, others): (Vec<_>, Vec<_>) = heads.iter().partition(|head| head.is_mine);
+        for head in mine.into_iter().chain(others) {
             let cursor = cursors.get(&head.device.to_string()).copied().unwrap_or_default();
             if head.device != self.session.device && cursor < head.seq {
                 self.pull_device(head, cursor).await?;
@@ -62,7 +64,7 @@ impl<'a, L: Local> Cycle<'a, L> {
             }
             self.session.sealer.prepare_to_open(&self.session.server, &records).await?;
             let opened: Vec<_> =
-                records.iter().map(|stored| self.session.sealer.open(device, stored)).collect();
+                records.iter().map(|stored| self.session.sealer.open(head, stored)).collect();
             let (name, wishes) = (device.to_string(), self.wishes());
             let apply = move |database: &mut Connection| {
                 local::apply(database, &name, &opened, cursor, wishes.collector())

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::keys::{self, Circle, ProjectKey};
 use super::membership::Membership;
-use super::server::{self, NewRecord, Server, StoredRecord, WrappedKey};
+use super::server::{self, Head, NewRecord, Server, StoredRecord, WrappedKey};
 use super::{SyncError, keys::sha256};
 use crate::store::sync::{Incoming, Kind, Outgoing};
 
@@ -176,16 +176,17 @@ impl Sealer {
     }
 
     /// Opens a record of another device.
-    pub fn open(&self, device: Uuid, stored: &StoredRecord) -> Incoming {
+    pub fn open(&self, head: &Head, stored: &StoredRecord) -> Incoming {
         let record = &stored.record;
         Incoming {
             seq: record.seq,
             kind: record.kind,
             hlc: record.hlc,
             is_shared: record.is_shared,
+            is_foreign: !head.is_mine,
             refers: record.refers.to_string(),
             received_at: stored.received_at,
-            body: self.open_body(device, record),
+            body: self.open_body(head.device, record),
         }
     }
 

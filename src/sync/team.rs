@@ -56,8 +56,8 @@ pub async fn join(
 ) -> Result<Membership, SyncError> {
     let url = url.unwrap_or(&invitation.url);
     if invitation.my_keys.is_none() && url == invitation.url {
-        return Err(SyncError::Address(
-            "this invitation is for another person; pass your own login with --url postgres://user:password@host/database"
+        return Err(SyncError::Membership(
+            "this invitation has no login, because it is for another person; pass your own login with --url postgres://user:password@host/database"
                 .into(),
         ));
     }

@@ -241,11 +241,19 @@ async fn now(here: &Here<'_>, as_json: bool) -> anyhow::Result<ExitCode> {
 }
 
 fn summary(report: &Report) -> String {
-    let mut text = format!("Level: sent {}, received {} records.", report.sent, report.received);
+    let mut text = format!("Level: sent {}, received {}.", records(report.sent), records(report.received));
     if report.refused > 0 {
-        text += &format!(" {} were set aside: see `claude-mem sync status`.", report.refused);
+        text += &format!(" Set aside: {}; see `claude-mem sync status`.", records(report.refused));
     }
     text
+}
+
+/// Names a number of records.
+fn records(count: impl TryInto<u64>) -> String {
+    match count.try_into().unwrap_or_default() {
+        1 => "1 record".into(),
+        count => format!("{count} records"),
+    }
 }
 
 async fn repair(here: &Here<'_>) -> anyhow::Result<ExitCode> {
@@ -259,7 +267,8 @@ async fn repair(here: &Here<'_>) -> anyhow::Result<ExitCode> {
         0
     };
     drop(database);
-    outln!("Trying {retried} records again, and comparing every memory with its last record.");
+    let retried = records(retried);
+    outln!("Trying {retried} again, and comparing every memory with its last record.");
     let report = cycle(here).await?;
     outln!("{}", summary(&report));
     Ok(ExitCode::SUCCESS)
@@ -283,7 +292,10 @@ async fn leave(here: &Here<'_>, forget: bool, yes: bool) -> anyhow::Result<ExitC
         None => Ok(0),
     };
     match retired {
-        Ok(purged) if forget => outln!("Removed the texts of {purged} records from the server."),
+        Ok(purged) if forget => {
+            let purged = records(purged);
+            outln!("Removed the texts of {purged} from the server.");
+        }
         Ok(_) => {}
         // Removing texts is what the user asked for: without it, nothing must look done.
         Err(error) if forget => bail!("{error}; nothing was changed"),

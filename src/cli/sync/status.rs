@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::join::new_key;
-use super::{BUSY_TIMEOUT_MS, Here};
+use super::{BUSY_TIMEOUT_MS, Here, records};
 use crate::cli::output::style::harmless;
 use crate::cli::output::wrap;
 use crate::clock;
@@ -157,7 +157,7 @@ fn print_devices(devices: &[Device], known: &Known) {
     for device in devices {
         let mark = if known.device() == Some(&device.id.to_string()) { '*' } else { ' ' };
         let mut about =
-            format!("{}, {}, {} records", harmless(&device.login), seen(device.seen_at, now), device.seq);
+            format!("{}, {}, {}", harmless(&device.login), seen(device.seen_at, now), records(device.seq));
         let behind = known.behind(device);
         if behind > 0 {
             about += &format!(", {behind} not received");

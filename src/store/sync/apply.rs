@@ -6,11 +6,13 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params, param
 use serde_json::{Map, Value};
 
 use super::super::StoreError;
+use super::burial;
 use super::collect::{Collector, collect_item, is_dirty};
 use super::content::{self, Content, Kind, MARKS, Shape, mark_of, row_of, shape_of, uid_of};
 use super::forgotten::{self, Tombstone};
 use super::hlc::{Hlc, MAX_AHEAD_MS};
-use super::state::{Refused, mark_cursor, restamp};
+use super::refused::refuse;
+use super::state::{mark_cursor, restamp};
 use super::veto;
 use crate::model::Millis;
 use crate::store::corrections::vetoes;
@@ -26,6 +28,8 @@ pub struct Incoming {
     pub hlc: i64,
     /// True if the whole team gets it.
     pub is_shared: bool,
+    /// True if another member made it: it must not change what is private here.
+    pub is_foreign: bool,
     /// The hash of the memory that it is about.
     pub refers: String,
     /// The server's time when it arrived there.
@@ -116,13 +120,22 @@ fn apply_record(
         let Ok(tombstones) = serde_json::from_value::<Vec<Tombstone>>(body["forget"].clone()) else {
             return Ok(Some("its body is not a list of tombstones".into()));
         };
-        forgotten::apply(transaction, &tombstones, (Hlc(record.hlc), record.is_shared), collector)?;
+        burial::apply(transaction, &tombstones, record, collector)?;
         return Ok(None);
     }
     let Some(part) = parse(kind, &body) else {
         return Ok(Some("its body does not describe a memory of its kind".into()));
     };
-    if forgotten::is_forgotten(transaction, &part, Hlc(record.hlc))? {
+    if record.is_shared && !record.is_foreign {
+        // Another device of ours shared it: from now on it is the team's.
+        let sql = "UPDATE sync_items SET shared = 2 WHERE item = ?1 AND shared = 0";
+        transaction.prepare_cached(sql)?.execute([&part.item])?;
+    }
+    if forgotten::is_forgotten(transaction, &part, Hlc(record.hlc), record.is_shared)? {
+        if !forgotten::is_forgotten(transaction, &part, Hlc(record.hlc), false)? {
+            // It was private here when another member's tombstone came.
+            burial::erase_again(transaction, &part, true, collector)?;
+        }
         let limit = if kind.may_return() { record.hlc } else { i64::MAX };
         forgotten::purge_record(transaction, &record.refers, Hlc(limit))?;
         return Ok(None);
@@ -130,6 +143,9 @@ fn apply_record(
     if is_dirty(transaction, &part.item)? {
         // The change made here gets its place in the order first.
         collect_item(transaction, collector, &row_of(&part.item))?;
+    }
+    if record.is_foreign && is_private(transaction, &part)? {
+        return Ok(None);
     }
     if !is_newer(transaction, &part.item, record.hlc, device)? {
         return Ok(None);
@@ -167,6 +183,22 @@ fn parse(kind: Kind, body: &Value) -> Option<Content> {
         refers: text("refers"),
         is_default: false,
     })
+}
+
+/// True if another member's record would change a memory that the team does not have, or block a
+/// statement in all projects.
+fn is_private(database: &Connection, part: &Content) -> Result<bool, StoreError> {
+    if part.kind == Kind::Veto && part.project.is_empty() {
+        return Ok(true);
+    }
+    let row = row_of(&part.item);
+    // A session is the team's if one of its memories is: its digest may come later.
+    let sql = "SELECT 1 FROM sync_items WHERE shared > 0 AND item IN
+                 (SELECT 'o:' || uid FROM observations WHERE session_id = ?1
+                  UNION ALL SELECT 's:' || uid FROM session_summaries WHERE session_id = ?1)";
+    let is_of_team = forgotten::is_of_team(database, &row)?
+        || (part.kind == Kind::Session && database.prepare_cached(sql)?.exists([uid_of(&part.item)])?);
+    Ok(!is_of_team && !content::read(database, &row)?.is_empty())
 }
 
 /// True if this version comes after the one that is here. The device breaks ties.
@@ -280,7 +312,7 @@ fn note_version(
 ) -> Result<(), StoreError> {
     let sql = "INSERT INTO sync_items (item, hlc, device, hash, shared, value, refers) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
                ON CONFLICT (item) DO UPDATE SET hlc = excluded.hlc, device = excluded.device, hash = excluded.hash,
-                 shared = excluded.shared, value = excluded.value, refers = excluded.refers";
+                 shared = iif(excluded.shared = 0 AND shared > 0, 2, excluded.shared), value = excluded.value, refers = excluded.refers";
     let row =
         params![part.item, record.hlc, device, part.hash(), record.is_shared, part.kept_value(), part.refers];
     transaction.prepare_cached(sql)?.execute(row)?;
@@ -358,54 +390,4 @@ fn apply_waiting(transaction: &Connection, shape: &Shape, uid: &str) -> Result<(
     );
     transaction.prepare_cached(&sql)?.execute(params![uid, item])?;
     Ok(())
-}
-
-fn refuse(
-    transaction: &Connection,
-    device: &str,
-    seq: i64,
-    reason: &str,
-    now: Millis,
-) -> Result<(), StoreError> {
-    let sql = "INSERT OR REPLACE INTO sync_refused (place, device, reason, at) VALUES (?1, ?2, ?3, ?4)";
-    transaction.prepare_cached(sql)?.execute(params![format!("{device}/{seq}"), device, reason, now])?;
-    Ok(())
-}
-
-/// Lists the records that were set aside.
-pub fn list_refused(database: &Connection) -> Result<Vec<Refused>, StoreError> {
-    let sql = "SELECT place, device, reason, at FROM sync_refused ORDER BY at, place";
-    let mut statement = database.prepare_cached(sql)?;
-    let rows = statement.query_map([], |row| {
-        Ok(Refused { place: row.get(0)?, device: row.get(1)?, reason: row.get(2)?, at: row.get(3)? })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
-/// Forgets what was set aside, so that the next cycle tries it again: cursors go back to before the
-/// first refused record of each device, and refused rows count as changed. Returns their number.
-pub fn retry_refused(database: &mut Connection) -> Result<usize, StoreError> {
-    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let refused = list_refused(&transaction)?;
-    for record in &refused {
-        match record
-            .place
-            .strip_prefix(&format!("{}/", record.device))
-            .and_then(|seq| seq.parse::<i64>().ok())
-        {
-            Some(seq) => {
-                let sql = "UPDATE sync_cursors SET seq = min(seq, ?2) WHERE device = ?1";
-                transaction.prepare_cached(sql)?.execute(params![record.device, seq - 1])?;
-            }
-            None => {
-                let sql = "UPDATE sync_items SET hash = 0 WHERE item = ?1";
-                transaction.prepare_cached(sql)?.execute([&record.place])?;
-                let sql = "INSERT OR IGNORE INTO sync_dirty VALUES (?1)";
-                transaction.prepare_cached(sql)?.execute([&record.place])?;
-            }
-        }
-    }
-    transaction.execute("DELETE FROM sync_refused", [])?;
-    transaction.commit()?;
-    Ok(refused.len())
 }

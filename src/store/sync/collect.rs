@@ -5,10 +5,10 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use super::super::StoreError;
 use super::super::memory::new_uid;
 use super::content::{self, Content, Kind, SHAPES, Shares};
-use super::forgotten;
 use super::hlc::Hlc;
 use super::state::restamp;
 use super::veto;
+use super::{burial, forgotten};
 use crate::config::Share;
 use crate::model::{Digest, Millis, TurnLine};
 
@@ -94,11 +94,17 @@ pub(super) fn collect_item(
     if parts.is_empty() {
         parts.extend(veto::lifted(transaction, item)?);
     }
-    if let Some(part) = parts.first()
-        && forgotten::is_forgotten(transaction, part, version(transaction, collector, part)?)?
-    {
+    let (mut is_forgotten, mut is_foreign) = (false, false);
+    if let Some(part) = parts.first() {
+        let hlc = version(transaction, collector, part)?;
+        is_forgotten = forgotten::is_forgotten(transaction, part, hlc, false)?;
+        is_foreign = !is_forgotten
+            && forgotten::is_of_team(transaction, item)?
+            && forgotten::is_forgotten(transaction, part, hlc, true)?;
+    }
+    if let Some(part) = parts.first().filter(|_| is_forgotten || is_foreign) {
         // An import or a restored backup brought it back.
-        forgotten::erase_again(transaction, part, collector.digest, collector.now)?;
+        burial::erase_again(transaction, part, is_foreign, collector)?;
     } else {
         for part in &parts {
             send(transaction, collector, part)?;
@@ -113,16 +119,17 @@ fn send(transaction: &Connection, collector: Collector<'_>, part: &Content) -> R
     if share == Share::None {
         return Ok(());
     }
-    let is_shared = share == Share::Team;
+    let hlc = version(transaction, collector, part)?;
+    // Another member's tombstone keeps the team from getting it, and not us from having it.
+    let is_shared = share == Share::Team && !forgotten::is_forgotten(transaction, part, hlc, true)?;
     let sql = "SELECT hash, shared FROM sync_items WHERE item = ?1";
-    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?));
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)? == 1));
     let known = transaction.prepare_cached(sql)?.query_row([&part.item], read).optional()?;
     let hash = part.hash();
     let is_known = known.is_some_and(|(known, was_shared)| known == hash && was_shared >= is_shared);
     if is_known || (known.is_none() && part.is_default) {
         return Ok(());
     }
-    let hlc = version(transaction, collector, part)?;
     let outgoing = Outgoing {
         seq: 0,
         id: new_uid(),
@@ -137,7 +144,7 @@ fn send(transaction: &Connection, collector: Collector<'_>, part: &Content) -> R
     let sql = "INSERT INTO sync_items (item, hlc, device, hash, shared, value, refers)
                SELECT ?1, ?2, device, ?3, ?4, ?5, ?6 FROM sync_state WHERE true
                ON CONFLICT (item) DO UPDATE SET hlc = excluded.hlc, device = excluded.device, hash = excluded.hash,
-                 shared = excluded.shared, value = excluded.value, refers = excluded.refers";
+                 shared = iif(excluded.shared = 0 AND shared > 0, 2, excluded.shared), value = excluded.value, refers = excluded.refers";
     let row = params![part.item, hlc.0, hash, is_shared, part.kept_value(), part.refers];
     transaction.prepare_cached(sql)?.execute(row)?;
     Ok(())

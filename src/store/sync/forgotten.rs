@@ -2,7 +2,8 @@
 //! record, an import, a restored backup.
 //!
 //! A memory is forgotten by its uid for ever, or by its session or project up to a time: the time of
-//! the memory decides, which is the same on every device.
+//! the memory decides, which is the same on every device. `burial` deletes the rows that a tombstone
+//! covers.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +11,13 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::json;
 
 use super::super::StoreError;
-use super::super::maintenance::forget::{self, LogData, Selection};
+use super::super::maintenance::forget::{self, LogData};
 use super::super::memory::new_uid;
-use super::super::projects;
-use super::collect::{Collector, Outgoing, enqueue};
-use super::content::{self, Content, Kind, SHAPES, UNTITLED, uid_of};
+use super::collect::{Outgoing, enqueue};
+use super::content::{self, Content, Kind, SHAPES, uid_of};
 use super::hlc::Hlc;
 use super::state::is_set_up;
-use crate::model::{Digest, Millis, TurnLine};
+use crate::model::Millis;
 
 /// Maximum tombstones in one record.
 const MAX_KEYS: usize = 400;
@@ -122,17 +122,19 @@ pub(super) fn seed(transaction: &Connection, now: Millis) -> Result<(), StoreErr
     publish(transaction, &tombstones, false, now)
 }
 
-fn keep(
+/// Stores tombstones of this login's devices, or of another member.
+pub(super) fn keep(
     transaction: &Connection,
     tombstones: &[Tombstone],
     hlc: Hlc,
-    is_shared: bool,
+    (is_shared, is_foreign): (bool, bool),
 ) -> Result<(), StoreError> {
-    let sql = "INSERT INTO sync_forgotten (key, until, hlc, shared) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (key) DO UPDATE
+    let sql = "INSERT INTO sync_forgotten (key, until, hlc, shared, is_foreign) VALUES (?1, ?2, ?3, ?4, ?5)
+               ON CONFLICT (key, is_foreign) DO UPDATE
                SET until = max(until, excluded.until), hlc = max(hlc, excluded.hlc), shared = max(shared, excluded.shared)";
     let mut statement = transaction.prepare_cached(sql)?;
     for (key, until) in tombstones {
-        statement.execute(params![key, until, hlc.0, is_shared])?;
+        statement.execute(params![key, until, hlc.0, is_shared, is_foreign])?;
     }
     Ok(())
 }
@@ -141,7 +143,7 @@ fn keep(
 pub(super) fn send_all(transaction: &Connection) -> Result<(), StoreError> {
     for is_shared in [false, true] {
         let tombstones: Vec<Tombstone> = {
-            let sql = "SELECT key, until FROM sync_forgotten WHERE shared = ?1";
+            let sql = "SELECT key, until FROM sync_forgotten WHERE shared = ?1 AND NOT is_foreign";
             let mut statement = transaction.prepare(sql)?;
             let rows = statement.query_map([is_shared], |row| Ok((row.get(0)?, row.get(1)?)))?;
             rows.collect::<Result<_, _>>()?
@@ -161,7 +163,7 @@ fn publish(
     for chunk in tombstones.chunks(MAX_KEYS) {
         let clock = Hlc(transaction.query_row("SELECT clock FROM sync_state", [], |row| row.get(0))?);
         let hlc = clock.next(now);
-        keep(transaction, chunk, hlc, is_shared)?;
+        keep(transaction, chunk, hlc, (is_shared, false))?;
         let record = Outgoing {
             seq: 0,
             id: new_uid(),
@@ -179,7 +181,7 @@ fn publish(
 
 /// Queues the bodies of these items for removal from the server and from the outbox. Returns true if
 /// one of them is the team's, `None` if none of them is known.
-fn queue_purges(transaction: &Connection, items: &[String]) -> Result<Option<bool>, StoreError> {
+pub(super) fn queue_purges(transaction: &Connection, items: &[String]) -> Result<Option<bool>, StoreError> {
     let mut is_shared = None;
     for item in items {
         let sql = "SELECT shared, hlc FROM sync_items WHERE item = ?1";
@@ -199,7 +201,11 @@ fn queue_purges(transaction: &Connection, items: &[String]) -> Result<Option<boo
 }
 
 /// Returns the items of the rows in the tables with this column that the condition matches.
-fn items_of(database: &Connection, condition: &str, value: &str) -> Result<Vec<String>, StoreError> {
+pub(super) fn items_of(
+    database: &Connection,
+    condition: &str,
+    value: &str,
+) -> Result<Vec<String>, StoreError> {
     let mut items = Vec::new();
     for shape in tables_with(condition) {
         let sql =
@@ -244,169 +250,29 @@ fn keys_of(database: &Connection, name: &str) -> Result<Vec<String>, StoreError>
     Ok(keys)
 }
 
-/// True if a tombstone covers this version of a memory.
-pub(super) fn is_forgotten(database: &Connection, part: &Content, hlc: Hlc) -> Result<bool, StoreError> {
+/// True if a tombstone covers this version of a memory. Those of other members cover only what the
+/// team has.
+pub(super) fn is_forgotten(
+    database: &Connection,
+    part: &Content,
+    hlc: Hlc,
+    is_shared: bool,
+) -> Result<bool, StoreError> {
     let uid = if part.kind == Kind::Veto { "veto" } else { "uid" };
     let uid = format!("{uid}:{}", uid_of(&part.item));
     let session = format!("session:{}", part.session.as_deref().unwrap_or_default());
     let project = format!("project:{}", part.project);
     let (limit, value) = if part.kind == Kind::Session { ("hlc", hlc.0) } else { ("until", part.at) };
-    let sql = format!("SELECT 1 FROM sync_forgotten WHERE key IN (?1, ?2, ?3) AND {limit} >= ?4");
-    Ok(database.prepare_cached(&sql)?.exists(params![uid, session, project, value])?)
+    let sql = format!(
+        "SELECT 1 FROM sync_forgotten WHERE key IN (?1, ?2, ?3) AND {limit} >= ?4 AND is_foreign <= ?5"
+    );
+    Ok(database.prepare_cached(&sql)?.exists(params![uid, session, project, value, is_shared])?)
 }
 
-/// Deletes the row of a forgotten memory that came back.
-pub(super) fn erase_again(
-    transaction: &Connection,
-    part: &Content,
-    digest: fn(&[TurnLine]) -> Digest,
-    now: Millis,
-) -> Result<(), StoreError> {
-    let mut selection = Selection::default();
-    if part.kind == Kind::Session {
-        let keys = [format!("session:{}", uid_of(&part.item)), format!("project:{}", part.project)];
-        let sql = "SELECT max(until), max(hlc) FROM sync_forgotten WHERE key IN (?1, ?2)";
-        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, Hlc(row.get(1)?)));
-        let (until, hlc) = transaction.prepare_cached(sql)?.query_row(keys, read)?;
-        select_session(transaction, uid_of(&part.item), until, hlc, &mut selection)?;
-    } else {
-        select_item(transaction, &part.item, &mut selection)?;
-    }
-    forget::erase(transaction, &selection, digest, now)
-}
-
-fn select_item(database: &Connection, item: &str, selection: &mut Selection) -> Result<(), StoreError> {
-    let shape = content::shape_of(item).filter(|shape| shape.kind != Kind::Session);
-    let Some(shape) = shape else { return Ok(()) };
-    let sql = format!("SELECT id FROM {} WHERE uid = ?1", shape.table);
-    let id: Option<i64> =
-        database.prepare_cached(&sql)?.query_row([uid_of(item)], |row| row.get(0)).optional()?;
-    let ids = match shape.kind {
-        Kind::Observation => &mut selection.observations,
-        Kind::Summary => &mut selection.summaries,
-        Kind::Veto => &mut selection.vetoes,
-        _ => &mut selection.learnings,
-    };
-    ids.extend(id);
-    Ok(())
-}
-
-/// Applies the tombstones of another device.
-pub(super) fn apply(
-    transaction: &Connection,
-    tombstones: &[Tombstone],
-    (hlc, is_shared): (Hlc, bool),
-    collector: Collector<'_>,
-) -> Result<(), StoreError> {
-    keep(transaction, tombstones, hlc, is_shared)?;
-    let (mut items, mut selection) = (Vec::new(), Selection::default());
-    for (key, until) in tombstones {
-        match key.split_once(':') {
-            Some(("uid", uid)) => items.extend(["o", "s", "l"].map(|letter| format!("{letter}:{uid}"))),
-            Some(("veto", uid)) => {
-                let condition = format!("uid = ?1 AND created_at <= {until}");
-                let sql = format!("SELECT 1 FROM sync_vetoes WHERE {condition}");
-                if transaction.prepare_cached(&sql)?.exists([uid])? {
-                    items.push(format!("v:{uid}"));
-                }
-            }
-            Some(("session", session)) => {
-                let condition = format!("session_id = ?1 AND created_at <= {until}");
-                items.extend(items_of(transaction, &condition, session)?);
-                select_session(transaction, session, *until, hlc, &mut selection)?;
-            }
-            Some(("project", project)) => {
-                for name in names_of(transaction, project)? {
-                    forget_project(transaction, &name, (*until, hlc), &mut items, &mut selection)?;
-                }
-            }
-            _ => {}
-        }
-    }
-    queue_purges(transaction, &items)?;
-    for item in &items {
-        select_item(transaction, item, &mut selection)?;
-    }
-    forget::erase(transaction, &selection, collector.digest, collector.now)
-}
-
-/// Selects the prompts of a forgotten session up to that time, and the session itself if nothing
-/// happened in it since; otherwise only its digest is removed.
-fn select_session(
-    database: &Connection,
-    session: &str,
-    until: Millis,
-    hlc: Hlc,
-    selection: &mut Selection,
-) -> Result<(), StoreError> {
-    let sql = "UPDATE sessions SET title = NULL, outcome = NULL, open_items = NULL WHERE id = ?1
-               AND NOT EXISTS (SELECT 1 FROM sync_items WHERE item = 'd:' || ?1 AND hlc > ?2)";
-    if database.prepare_cached(sql)?.execute(params![session, hlc.0])? > 0 {
-        // A later digest of this device comes after the tombstone.
-        let sql = "INSERT OR REPLACE INTO sync_items (item, hlc, device, hash, shared) VALUES ('d:' || ?1, ?2, '', ?3, 0)";
-        database.prepare_cached(sql)?.execute(params![session, hlc.0, UNTITLED])?;
-    }
-    let sql = "SELECT 1 FROM sessions WHERE id = ?1 AND last_activity_at <= ?2
-               AND NOT EXISTS (SELECT 1 FROM observations WHERE session_id = ?1 AND created_at > ?2)
-               AND NOT EXISTS (SELECT 1 FROM session_summaries WHERE session_id = ?1 AND created_at > ?2)
-               AND NOT EXISTS (SELECT 1 FROM sync_items WHERE item = 'd:' || ?1 AND hlc > ?3)";
-    if database.prepare_cached(sql)?.exists(params![session, until, hlc.0])? {
-        selection.sessions.push(session.to_owned());
-    }
-    let sql = "SELECT id FROM user_prompts WHERE session_id = ?1 AND created_at <= ?2";
-    let mut statement = database.prepare_cached(sql)?;
-    for id in statement.query_map(params![session, until], |row| row.get(0))? {
-        selection.prompts.push(id?);
-    }
-    Ok(())
-}
-
-fn forget_project(
-    transaction: &Connection,
-    name: &str,
-    (until, hlc): (Millis, Hlc),
-    items: &mut Vec<String>,
-    selection: &mut Selection,
-) -> Result<(), StoreError> {
-    let sessions: Vec<String> = {
-        let mut statement = transaction.prepare_cached("SELECT id FROM sessions WHERE project = ?1")?;
-        let rows = statement.query_map([name], |row| row.get(0))?;
-        rows.collect::<Result<_, _>>()?
-    };
-    for session in sessions {
-        select_session(transaction, &session, until, hlc, selection)?;
-    }
-    for item in items_of(transaction, "project = ?1", name)? {
-        let parts = content::read(transaction, &item)?;
-        // The clock decides about a digest, as in `is_forgotten`.
-        let sql = "SELECT 1 FROM sync_items WHERE item = ?1 AND hlc > ?2";
-        let is_later_digest = transaction.prepare_cached(sql)?.exists(params![item, hlc.0])?;
-        let is_dead = |part: &Content| match part.kind {
-            Kind::Session => !is_later_digest,
-            _ => part.at <= until,
-        };
-        if parts.first().is_some_and(is_dead) {
-            items.push(item);
-        } else {
-            // The project's bodies are purged and their key is destroyed: what was sent from here
-            // about a later memory needs new records.
-            for part in &parts {
-                let sql = "UPDATE sync_items SET hash = 0 WHERE item = ?1 AND device = (SELECT device FROM sync_state)";
-                if transaction.prepare_cached(sql)?.execute([&part.item])? > 0 {
-                    let sql = "INSERT OR IGNORE INTO sync_dirty VALUES (?1)";
-                    transaction.prepare_cached(sql)?.execute([&item])?;
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-fn names_of(database: &Connection, key: &str) -> Result<Vec<String>, StoreError> {
-    match key.strip_prefix("name:") {
-        Some(name) => Ok(vec![name.to_owned()]),
-        None => Ok(projects::known(database, key)?.into_iter().collect()),
-    }
+/// True if the team has, or had, a version of this memory.
+pub(super) fn is_of_team(database: &Connection, item: &str) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM sync_items WHERE item = ?1 AND shared > 0";
+    Ok(database.prepare_cached(sql)?.exists([item])?)
 }
 
 /// Queues the body of a received record about a forgotten memory for removal.

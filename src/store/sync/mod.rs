@@ -6,19 +6,22 @@
 //! tombstone wins over everything.
 
 mod apply;
+mod burial;
 mod collect;
 mod content;
 mod forgotten;
 mod hlc;
+mod refused;
 mod state;
 mod veto;
 
-pub use apply::{Incoming, Outcome, apply, list_refused, retry_refused};
+pub use apply::{Incoming, Outcome, apply};
 pub use collect::{Collector, Outgoing, acknowledge, enqueue_everything, next_batch, outbox, withhold};
 pub use content::{Kind, Shares};
 pub use forgotten::{Forgetting, note as note_forgotten, note_digests, project_keys, purged, purges};
 pub use hlc::{Hlc, MAX_AHEAD_MS};
+pub use refused::{Refused, list_refused, retry_refused};
 pub use state::{
-    Refused, State, become_device, cursors, dirty, finish_cycle, is_cycle_news, is_set_up, mark_cursor,
-    set_problem, set_up, state, tear_down,
+    State, become_device, cursors, dirty, finish_cycle, is_cycle_news, is_set_up, mark_cursor, set_problem,
+    set_up, state, tear_down,
 };

@@ -34,19 +34,6 @@ pub struct State {
     pub problem: Option<String>,
 }
 
-/// A record that was set aside.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Refused {
-    /// `device/seq` of a received record, or the item of one that was not sent.
-    pub place: String,
-    /// The device that made it.
-    pub device: String,
-    /// The reason.
-    pub reason: String,
-    /// The time.
-    pub at: Millis,
-}
-
 /// True if the database has the tables of synchronisation.
 pub fn is_set_up(database: &Connection) -> Result<bool, StoreError> {
     Ok(database.table_exists(None, "sync_state")?)
@@ -220,9 +207,9 @@ pub(super) fn restamp(transaction: &Connection, server_now: Millis) -> Result<()
         let sql = "UPDATE sync_items SET hlc = ?2 WHERE item = ?1 AND hlc = ?3";
         transaction.prepare_cached(sql)?.execute(params![item, clock.0, old])?;
         if item.is_empty() {
-            let sql = "UPDATE sync_forgotten SET hlc = ?1 WHERE hlc = ?2";
+            let sql = "UPDATE sync_forgotten SET hlc = ?1 WHERE hlc = ?2 AND NOT is_foreign";
             transaction.prepare_cached(sql)?.execute([clock.0, old])?;
-            // Digests that the tombstone removed here (`forgotten::select_session`).
+            // Digests that the tombstone removed here (`burial::select_session`).
             let sql = "UPDATE sync_items SET hlc = ?1 WHERE hlc = ?2 AND device = ''";
             transaction.prepare_cached(sql)?.execute([clock.0, old])?;
         }

@@ -26,6 +26,7 @@ CREATE TABLE sync_items (
   device TEXT NOT NULL,
   -- Of the row's content here: a row that did not change is not sent.
   hash   INTEGER NOT NULL,
+  -- 1: the team has this version; 2: an earlier one; 0: none.
   shared INTEGER NOT NULL,
   -- The value of a mark, which may arrive before its memory; the time of a veto, which may be lifted.
   value  TEXT,
@@ -63,11 +64,14 @@ CREATE TABLE sync_refused (
 
 -- Keys of forgotten memories: uid:…; veto:…, session:… and project:… with the time up to which they hold.
 CREATE TABLE sync_forgotten (
-  key    TEXT PRIMARY KEY,
+  key    TEXT NOT NULL,
   until  INTEGER NOT NULL,
   -- The clock of the record: a digest, which changes with its session, is forgotten up to there.
   hlc    INTEGER NOT NULL,
-  shared INTEGER NOT NULL
+  shared INTEGER NOT NULL,
+  -- 1: another member's, which covers only what the team has.
+  is_foreign INTEGER NOT NULL,
+  PRIMARY KEY (key, is_foreign)
 ) STRICT, WITHOUT ROWID;
 
 -- Forgotten memories whose bodies the server may still have: an item, ref:…, or project:…, and the clock up to which they go.

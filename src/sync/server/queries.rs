@@ -16,6 +16,8 @@ pub struct Head {
     pub seq: i64,
     /// Its id.
     pub id: Uuid,
+    /// True if it is a device of this login.
+    pub is_mine: bool,
 }
 
 /// A record to add to this device's log.
@@ -70,9 +72,16 @@ const MAX_BATCH_BYTES: i64 = 1 << 20;
 impl Server {
     /// Returns the newest record of each device: the poll.
     pub async fn heads(&self, team: Uuid) -> Result<Vec<Head>, SyncError> {
-        let sql = "SELECT device, seq, id FROM claude_mem.head WHERE team = $1";
+        let sql = "SELECT device, seq, id, (team, device) IN (SELECT d.team, d.device FROM claude_mem.my_devices() d)
+                   FROM claude_mem.head WHERE team = $1";
         let rows = self.rows(sql, &[(&team, Type::UUID)]).await?;
-        Ok(rows.iter().map(|row| Head { device: row.get(0), seq: row.get(1), id: row.get(2) }).collect())
+        let read = |row: &tokio_postgres::Row| Head {
+            device: row.get(0),
+            seq: row.get(1),
+            id: row.get(2),
+            is_mine: row.get(3),
+        };
+        Ok(rows.iter().map(read).collect())
     }
 
     /// Returns the records of a device after `seq`, in order.

@@ -311,7 +311,9 @@ CREATE FUNCTION claude_mem.forget(team uuid, memories uuid[], project bytea, dev
     ELSIF forget.project IS NOT NULL THEN
       UPDATE record r SET body = '' WHERE r.team = forget.team AND r.project = forget.project AND r.hlc <= forget.hlc AND r.body <> '';
     ELSE
-      UPDATE record r SET body = '' WHERE r.team = forget.team AND r.device = forget.device AND r.hlc <= forget.hlc AND r.body <> '';
+      UPDATE record r SET body = '' WHERE r.team = forget.team AND r.device = forget.device AND r.hlc <= forget.hlc AND r.body <> ''
+        -- Tombstones stay: another device may still have what they name.
+        AND r.kind <> 6;
     END IF;
     GET DIAGNOSTICS forgotten = ROW_COUNT;
     DELETE FROM project_key k WHERE k.team = forget.team AND k.project = forget.project;

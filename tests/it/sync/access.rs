@@ -248,3 +248,54 @@ fn a_removed_member_has_no_key_for_what_comes_later() {
     }
     assert!(carol.titles().contains(&"with the third key".to_owned()));
 }
+
+#[test]
+fn another_member_cannot_forget_or_change_what_is_private() {
+    let Some(postgres) = Postgres::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Clock::right(folder.path());
+    let [mut alice, desktop, mut bob] = ["alice", "desktop", "bob"].map(|name| Machine::new(name, &clock));
+    alice.observe("harbor", "s-alice", "alice keeps this");
+    let invitation = alice.found(&postgres.url("alice"), &[]);
+    desktop.join(&invitation);
+    let member = invitation_in(&alice.ok(&["sync", "invite", "--member", "write"]));
+    bob.ok(&["sync", "join", &member, "--url", &postgres.url("bob"), "--label", "bob"]);
+    // The same repository, which Bob shares and Alice does not.
+    bob.observe("harbor", "s-bob", "bob shares this");
+    bob.ok(&["sync", "share", "harbor", "team"]);
+    bob.ok(&["sync", "now"]);
+    let level = |alice: &Machine| [alice, &desktop, alice].map(|machine| machine.ok(&["sync", "now"]));
+    level(&alice);
+    assert_eq!(desktop.titles(), ["alice keeps this", "bob shares this"]);
+    bob.ok(&["forget", "--project", "harbor", "--yes"]);
+    // Bob gets hold of the session's id and pretends that the memory is his own.
+    let database = bob.database();
+    let sql = "INSERT INTO sessions (id, project_key, project, started_at, last_activity_at) VALUES ('s-alice', 'git:example.org/harbor', 'harbor', 1, 1);
+               INSERT OR IGNORE INTO projects (key, name) VALUES ('git:example.org/harbor', 'harbor')";
+    database.execute_batch(sql).unwrap();
+    let uid = alice.uids().into_iter().next().unwrap();
+    let sql = "INSERT INTO observations (uid, session_id, project, title, created_at) VALUES (?1, 's-alice', 'harbor', 'forged', ?2)";
+    database.execute(sql, rusqlite::params![uid, bob.now() + 1000]).unwrap();
+    bob.veto("", "alice keeps this");
+    bob.ok(&["sync", "now"]);
+    bob.ok(&["forget", "--session", "s-alice", "--yes"]);
+    bob.ok(&["sync", "now"]);
+    level(&alice);
+    for machine in [&alice, &desktop] {
+        assert_eq!(machine.titles(), ["alice keeps this"], "only what Bob made is gone");
+        assert_eq!(machine.status()["refused"], serde_json::json!([]));
+    }
+    // What she shares later, Bob may forget.
+    alice.ok(&["sync", "share", "harbor", "team"]);
+    alice.observe("harbor", "s-alice", "alice shares this");
+    level(&alice);
+    bob.ok(&["sync", "now"]);
+    assert_eq!(bob.titles(), ["alice shares this"]);
+    bob.ok(&["forget", "--text", "alice shares", "--yes"]);
+    bob.ok(&["sync", "now"]);
+    level(&alice);
+    assert_eq!(
+        (alice.titles(), desktop.titles()),
+        (vec!["alice keeps this".to_owned()], vec!["alice keeps this".to_owned()])
+    );
+}

@@ -117,7 +117,7 @@ fn steady_state_and_idle() {
     postgres.admin("ALTER SYSTEM SET log_line_prefix = '%a|'");
     postgres.admin("SELECT pg_reload_conf()");
     std::thread::sleep(Duration::from_secs(1));
-    let queries = || postgres.log().lines().filter(|line| line.starts_with("claude-mem|")).count();
+    let queries = || postgres.log().lines().filter(|line| line.starts_with("claude-mem|LOG:")).count();
     let (before, minutes) = (queries(), 3);
     std::thread::sleep(Duration::from_secs(60 * minutes));
     eprintln!("idle: {} queries of 2 machines in {minutes} minutes", queries() - before);
@@ -168,11 +168,12 @@ const DEVICES: usize = 1000;
 const AT_ONCE: usize = 16;
 const BATCHES: i64 = 10;
 
-/// Runs `work` for every device, and reports the time of one and the rate of all.
+/// Runs `work` for every device, and reports the rate of all records or polls, and the time of one
+/// query; each device makes `queries`.
 async fn each<T>(
     what: &str,
     devices: &mut [Device],
-    count: usize,
+    (count, queries): (usize, usize),
     work: impl AsyncFn(&mut Device) -> T,
 ) -> Vec<T> {
     let start = Instant::now();
@@ -185,8 +186,9 @@ async fn each<T>(
     });
     let done: Vec<T> = futures(lanes).await.into_iter().flatten().collect();
     let seconds = start.elapsed().as_secs_f64();
-    let (rate, one) = (count as f64 / seconds, seconds * 1000.0 * AT_ONCE as f64 / done.len() as f64);
-    eprintln!("{what}: {count} in {seconds:.1} s, {rate:.0}/s, {one:.1} ms per device");
+    let one = seconds * 1000.0 * AT_ONCE as f64 / (done.len() * queries) as f64;
+    let rate = count as f64 / seconds;
+    eprintln!("{what}: {count} in {seconds:.1} s, {rate:.0}/s, {one:.1} ms per query");
     done
 }
 
@@ -239,15 +241,15 @@ fn one_thousand_devices() {
             }
         }
         eprintln!("connect {} devices: {:.1?}", connected.load(Ordering::Relaxed), start.elapsed());
-        each("poll an empty head", &mut devices, DEVICES, async |device| device.pull().await).await;
+        each("poll an empty head", &mut devices, (DEVICES, 1), async |device| device.pull().await).await;
         let sent = DEVICES * 10 * BATCHES as usize;
-        each("send, in batches of 10", &mut devices, sent, async |device| {
+        each("send, in batches of 10", &mut devices, (sent, BATCHES as usize), async |device| {
             for _ in 0..BATCHES {
                 device.push(10).await;
             }
         })
         .await;
-        let polls = each("poll heads", &mut devices, DEVICES * 20, async |device| {
+        let polls = each("poll heads", &mut devices, (DEVICES * 20, 20), async |device| {
             for _ in 0..20 {
                 device.server.heads(device.team).await.unwrap();
             }
@@ -255,9 +257,9 @@ fn one_thousand_devices() {
         polls.await;
         let received = sent * (DEVICES / TEAMS - 1);
         let counts =
-            each("receive, nine logs each", &mut devices, received, async |device| device.pull().await).await;
+            each("receive, nine logs each", &mut devices, (received, DEVICES / TEAMS), async |device| device.pull().await).await;
         assert_eq!(counts.iter().sum::<usize>(), received);
-        let size = "SELECT sum(pg_total_relation_size(relid)) / (SELECT count(*) FROM claude_mem.record)
+        let size = "SELECT sum(pg_total_relation_size(relid))::bigint / (SELECT count(*) FROM claude_mem.record) AS bytes
                     FROM pg_partition_tree('claude_mem.record') WHERE isleaf";
         eprintln!("growth: {} bytes per record with its indexes (480 of them body)", postgres.admin(size));
     });
