@@ -131,6 +131,12 @@ bench: build ## Measure against a baseline of the same run (make bench ONLY=hook
 	@CLAUDE_MEM_BENCH_BIN=$(CURDIR)/$(BIN) CLAUDE_MEM_BENCH_RESULTS=$(CURDIR)/bench/results.json CLAUDE_MEM_EVAL_MODELS=$(abspath $(MODEL_CACHE))/models $(CARGO) bench --locked --quiet --bench bench -- $(ONLY)
 	@$(CARGO) bench --locked --quiet --bench local --bench redact
 
+.PHONY: screenshots
+screenshots: build ## Take the screenshots of docs/viewer from an invented history (needs chromium and ImageMagick)
+	@npm install --silent --no-audit --no-fund --prefix target/browser playwright-core
+	@cd target/browser && node ../../docs/viewer/shoot.mjs $(CURDIR)/$(BIN) $(CURDIR)/docs/viewer
+	@for file in docs/viewer/*.png; do convert $$file -colors 64 PNG8:$$file; done
+
 # The programs are installed to PREFIX/bin.
 PREFIX ?= $(HOME)/.local
 

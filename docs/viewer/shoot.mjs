@@ -1,6 +1,6 @@
 // Takes the screenshots of this folder: plays an invented history (history.json) into a scratch memory, the older part as
 // transcripts of earlier sessions and the newest through the hooks, and opens every page in Chromium, light and dark.
-// usage: node docs/viewer/shoot.mjs BIN OUT   (from a folder whose node_modules has playwright-core)
+// usage: node shoot.mjs BIN OUT, in a folder whose node_modules has playwright-core; `make screenshots` does it.
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -86,7 +86,7 @@ const past = join(scratch, 'past');
 mkdirSync(past);
 const noon = new Date().setHours(12, 0, 0, 0);
 for (let number = 0; number < history.length - 3; number += 1) {
-  const start = noon - (52 - number * 6 - (number % 3) * 2) * DAY + ((number * 7) % 5) * 3600000;
+  const start = noon - (60 - number * 6 - (number % 3) * 2) * DAY + ((number * 7) % 5) * 3600000;
   writeFileSync(join(past, `${id(number)}.jsonl`), transcript(history[number], number, start));
 }
 const worker = spawn(join(bin, 'claude-mem'), ['worker'], { env, stdio: 'ignore' });
@@ -120,10 +120,9 @@ const first = await entry.newPage();
 await first.goto(address);
 const base = first.url();
 const storageState = await entry.storageState();
-const today = new Date().toLocaleDateString('sv');
 const refund = JSON.parse(run('claude-mem', ['search', 'refunds single tickets', '--json'])).hits[0].ref.replace(/\D/g, '');
-const pages = { now: '/', search: '/search?q=why+was+the+queue+bounded', timeline: '/timeline', day: `/day/${today}`, session: `/session/${id(history.length - 2)}`,
-  memory: `/memory/${refund}`, learnings: '/memory', context: '/context?project=harborline', value: '/value', health: '/health' };
+const pages = { now: '/', search: '/search?q=why+was+the+queue+bounded', timeline: '/timeline', session: `/session/${id(history.length - 2)}`,
+  memory: `/memory/${refund}`, context: '/context?project=harborline', value: '/value', health: '/health' };
 mkdirSync(out, { recursive: true });
 for (const colorScheme of ['light', 'dark']) {
   const context = await browser.newContext({ storageState, colorScheme, viewport: { width: 1200, height: 800 } });

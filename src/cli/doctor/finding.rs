@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::cli::output::style::harmless;
+use crate::cli::output::style::{Style, Tone, harmless};
 use crate::cli::output::wrap;
 
 /// Severity of a finding.
@@ -57,13 +57,14 @@ impl Finding {
 
     /// Prints one line, and up to two more if there is something to do.
     pub fn print(&self) {
-        let mark = match self.state {
-            State::Good => "ok",
-            State::Note => "note",
-            State::Fixed => "fixed",
-            State::Bad => "FAIL",
+        let (mark, tone) = match self.state {
+            State::Good => ("ok", Tone::Good),
+            State::Note => ("note", Tone::Warn),
+            State::Fixed => ("fixed", Tone::Good),
+            State::Bad => ("FAIL", Tone::Bad),
         };
-        wrap::print(&format!("{mark:<6} {:<15} ", self.name), &harmless(&self.found));
+        let mark = Style::of_stdout().tone(tone, &format!("{mark:<6}"));
+        wrap::print(&format!("{mark} {:<15} ", self.name), &harmless(&self.found));
         let under = " ".repeat(23);
         if !self.why.is_empty() {
             wrap::print(&under, &format!("why: {}", self.why));

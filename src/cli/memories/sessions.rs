@@ -56,7 +56,7 @@ fn print(rows: &[SessionRow]) {
         Column::text("PROJECT"),
         Column::flexible("TITLE"),
         Column::text("STATE"),
-        Column::number("PROMPTS"),
+        Column::number("TURNS"),
         Column::text("SESSION"),
     ];
     let mut table = Table::new(&columns);
@@ -65,7 +65,7 @@ fn print(rows: &[SessionRow]) {
             (&clock::period(row.started_at, row.last_activity_at), Tone::Faint),
             (&row.project, Tone::Plain),
             (row.heading(), Tone::Strong),
-            (&row.status, state_tone(&row.status)),
+            (unusual(&row.status), state_tone(&row.status)),
             (&row.prompt_count.to_string(), Tone::Plain),
             (short_id(&row.id), Tone::Name),
         ]);
@@ -73,8 +73,13 @@ fn print(rows: &[SessionRow]) {
     table.print(Style::of_stdout());
 }
 
+/// The state of a session, unless it is what most sessions are.
+fn unusual(state: &str) -> &str {
+    if state == "completed" { "" } else { state }
+}
+
 /// The tone of a session's state.
-pub fn state_tone(state: &str) -> Tone {
+fn state_tone(state: &str) -> Tone {
     match state {
         "active" => Tone::Good,
         "interrupted" => Tone::Warn,

@@ -96,7 +96,7 @@ impl Report {
 }
 
 /// Columns of a line without its bar.
-const TABLE_COLUMNS: usize = 58;
+const TABLE_COLUMNS: usize = 59;
 
 fn print(statistics: &Statistics, (spent, ceiling): (f64, f64), style: Style) {
     let most = |entries: &std::collections::BTreeMap<String, Sums>| {
@@ -107,7 +107,7 @@ fn print(statistics: &Statistics, (spent, ceiling): (f64, f64), style: Style) {
     }
     let room = columns(std::io::stdout()).saturating_sub(TABLE_COLUMNS).clamp(4, 30);
     let heading =
-        format!("{:<12} {:>6} {:>9} {:>8} {:>9}  {:>6}", "", "obs.", "tokens in", "out", "cost", "ratio");
+        format!("{:<12} {:>6} {:>9} {:>8} {:>9}  {:>7}", "", "obs.", "tokens in", "out", "cost", "ratio");
     let line = |name: &str, sums: &Sums, most: u64| {
         let name: String = name.chars().take(28).collect();
         outln!("{name:<12} {}  {}", figures(sums), style.faint(bar(weight(sums), most, room).trim_end()));
@@ -167,7 +167,7 @@ fn print_end(statistics: &Statistics, (spent, ceiling): (f64, f64)) {
 fn figures(sums: &Sums) -> String {
     let ratio = sums.ratio().map_or("–".into(), |ratio| format!("{ratio:.1}:1"));
     format!(
-        "{:>6} {:>9} {:>8} {:>9}  {ratio:>6}",
+        "{:>6} {:>9} {:>8} {:>9}  {ratio:>7}",
         sums.observations,
         short(sums.tokens_in),
         short(sums.tokens_out),

@@ -17,7 +17,8 @@ const FROM: &str = "FROM pending_queue q LEFT JOIN sessions s ON s.id = q.sessio
 
 /// The part of a payload that tells most about it, in the order of what tools have.
 const GIST: &str = "iif(json_valid(q.payload), substr(coalesce('$ ' || (q.payload ->> '$.tool_input.command'),
-    q.payload ->> '$.tool_input.file_path', q.payload ->> '$.tool_input.pattern', q.payload ->> '$.tool_input.url',
+    iif(q.cwd IS NULL, q.payload ->> '$.tool_input.file_path', replace(q.payload ->> '$.tool_input.file_path', q.cwd || '/', '')),
+    q.payload ->> '$.tool_input.pattern', q.payload ->> '$.tool_input.url',
     q.payload ->> '$.tool_input.query', q.payload ->> '$.tool_input.description'), 1, 600), NULL)";
 
 /// Columns and source of an event without its payload.

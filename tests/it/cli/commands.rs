@@ -249,6 +249,8 @@ fn a_narrow_terminal_loses_decoration_and_no_figures() {
     assert!(seen(&sessions).join(" ").contains("0b93be06"), "{sessions}");
     assert!(mem(&sandbox, &["sessions"]).stdout.contains(id), "whole in a pipe");
     assert!(mem(&sandbox, &["show", "0b93be06"]).stdout.contains(id), "and its beginning is enough");
+    let doomed = mem(&sandbox, &["forget", "--session", "0b93be06", "--dry-run", "--json"]).stdout;
+    assert_eq!(serde_json::from_str::<Value>(&doomed).unwrap()["rows"]["sessions"], 1, "{doomed}");
 }
 
 #[test]
