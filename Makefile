@@ -132,10 +132,10 @@ bench: build ## Measure against a baseline of the same run (make bench ONLY=hook
 	@$(CARGO) bench --locked --quiet --bench local --bench redact
 
 .PHONY: screenshots
-screenshots: build ## Take the screenshots of docs/viewer from an invented history (needs chromium and ImageMagick)
+screenshots: build ## Take the screenshots of docs/viewer from an invented history (needs chromium and pngquant)
 	@npm install --silent --no-audit --no-fund --prefix target/browser playwright-core
 	@cd target/browser && node ../../docs/viewer/shoot.mjs $(CURDIR)/$(BIN) $(CURDIR)/docs/viewer
-	@for file in docs/viewer/*.png; do convert $$file -colors 64 PNG8:$$file; done
+	@pngquant --force --ext .png 128 docs/viewer/*.png
 
 # The programs are installed to PREFIX/bin.
 PREFIX ?= $(HOME)/.local

@@ -2,18 +2,20 @@
 // transcripts of earlier sessions and the newest through the hooks, and opens every page in Chromium, light and dark.
 // usage: node shoot.mjs BIN OUT, in a folder whose node_modules has playwright-core; `make screenshots` does it.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 const { chromium } = createRequire(process.cwd() + '/')('playwright-core');
-const [bin, out] = process.argv.slice(2).map((path) => resolve(path));
+const [programs, out] = process.argv.slice(2).map((path) => resolve(path));
 const history = JSON.parse(readFileSync(new URL('history.json', import.meta.url)));
 const scratch = mkdtempSync(join(tmpdir(), 'claude-mem-demo-'));
+const bin = join(scratch, '.local', 'bin');
+for (const program of ['claude-mem', 'claude-mem-hook']) cpSync(join(programs, program), join(bin, program));
 const root = (project) => join(scratch, 'work', project);
-const env = { PATH: process.env.PATH, HOME: scratch, CLAUDE_MEM_HOME: join(scratch, 'mem'), CLAUDE_MEM_COMPRESS_PROVIDER: 'local',
-  CLAUDE_CONFIG_DIR: join(scratch, 'claude') };
+const env = { PATH: process.env.PATH, HOME: scratch, CLAUDE_MEM_HOME: join(scratch, '.claude-mem'), CLAUDE_MEM_COMPRESS_PROVIDER: 'local',
+  CLAUDE_CONFIG_DIR: join(scratch, '.claude') };
 const run = (program, args, input) => {
   const ran = spawnSync(join(bin, program), args, { env, input, encoding: 'utf8' });
   if (ran.status !== 0) throw new Error(`${program} ${args}: ${ran.stderr}`);
