@@ -146,8 +146,8 @@ fn yield_to_others() {
     let _ = rustix::process::setpriority_process(None, 19);
 }
 
-/// The operators of the published models, and those that [`in_bytes`] adds. The engine's others stay out of the program, which
-/// they would make 5 MB larger.
+/// The operators of the published models, and those that [`in_bytes`] adds. The engine's others stay out of the program
+/// (docs/decisions/018-build.md).
 fn operators() -> OpRegistry {
     op_registry!(
         Add,
