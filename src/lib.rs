@@ -22,6 +22,7 @@
 //! - [`repository`]: the state of a git repository
 //! - [`context`]: the context that a new session gets from earlier ones
 //! - [`manual_memories`]: saving and deleting memories by hand
+//! - [`responses`]: search results and memories as responses of the HTTP API
 //! - [`search`]: from a query to the matching memories
 //! - [`learn`]: learnings from a turn for later sessions
 //! - [`compress`]: from a turn to its note, summary and digest
@@ -78,6 +79,8 @@ pub mod project;
 pub mod protocol;
 #[cfg(feature = "service")]
 pub mod repository;
+#[cfg(feature = "service")]
+pub mod responses;
 #[cfg(feature = "service")]
 pub mod search;
 pub mod spool;

@@ -15,7 +15,7 @@ use crate::model::{Category, LearningDraft, Millis, ObservationDraft, Observatio
 use crate::privacy::redact::Redactor;
 use crate::privacy::tags::PrivateTags;
 use crate::project::Project;
-use crate::search::response;
+use crate::responses;
 use crate::store::corrections::Amendment;
 use crate::store::index::search::Kind;
 use crate::store::memory::manual::{Forgettable, Stated};
@@ -100,7 +100,7 @@ pub fn keep(database: &mut Connection, accepted: &Accepted) -> Result<Saved, Sto
             let stated = Stated { project_key, project, project_path, ..(**stated).clone() };
             let kept = store::save(database, &stated)?;
             let title = stated.draft.title.clone().unwrap_or_default();
-            (response::reference(Kind::Observation, kept.id), title, kept.known)
+            (responses::reference(Kind::Observation, kept.id), title, kept.known)
         }
         Kept::Learning { draft, now } => {
             let known = learnings::known(database, &project)?;
@@ -148,7 +148,7 @@ pub fn forgettable(reference: &str) -> Result<Forgettable, String> {
         let id = digits.parse().ok().filter(|id| *id > 0);
         return id.map(Forgettable::Learning).ok_or_else(|| format!("'{reference}' is not an id"));
     }
-    match response::referred(word) {
+    match responses::referred(word) {
         Some((Kind::Observation, id)) => Ok(Forgettable::Observation(id)),
         Some(_) => Err(format!(
             "{reference} is a summary or a prompt; only observations (12) and learnings (L12) can be forgotten one by one"

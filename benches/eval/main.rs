@@ -1,4 +1,4 @@
-//! `make eval`: recall of search on the committed set or on a file of your own; and, if available, on LoCoMo (`LOCOMO=file`,
+//! `make eval`: recall of search on the committed set or on a file of your own; on questions about this project's code; and, if available, on LoCoMo (`LOCOMO=file`,
 //! else ../shared/data/locomo-open.json) and on real history (`HISTORY=notes.db`, as `make eval-notes` leaves it in
 //! target/eval-notes, with questions in `QUESTIONS=file`).
 //!
@@ -13,6 +13,7 @@
     missing_docs
 )]
 
+mod code;
 mod history;
 mod locomo;
 
@@ -124,8 +125,10 @@ fn main() -> ExitCode {
         Err(reason) => println!("without a model, by words alone: {reason}\n"),
     }
     if own.is_none() {
-        locomo::run(model().ok().as_ref(), &config.search);
-        history::run(model().ok().as_ref(), &config.search);
+        let model = model().ok();
+        code::run(model.as_ref(), &config.search);
+        locomo::run(model.as_ref(), &config.search);
+        history::run(model.as_ref(), &config.search);
     }
     if own.is_some() { ExitCode::SUCCESS } else { compare(&measured) }
 }

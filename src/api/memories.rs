@@ -47,12 +47,6 @@ pub struct SearchQuery {
     /// 1 or true to explain each score.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub explain: String,
-    /// Project whose memories rank higher.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub near_project: String,
-    /// Files whose memories rank higher, separated by commas.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub near_files: String,
     /// Session whose prompts are left out.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub exclude_session: String,

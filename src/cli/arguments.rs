@@ -7,7 +7,7 @@ use super::Usage;
 use crate::config::{Config, Environment};
 use crate::paths::Home;
 use crate::project::Project;
-use crate::search::response;
+use crate::responses;
 use crate::store::index::search::Kind;
 use crate::store::{self, StoreError, projects};
 
@@ -49,6 +49,6 @@ pub fn project_filter(
 
 /// Parses an id as printed by search.
 pub fn referred(id: &str) -> Result<(Kind, i64), Usage> {
-    response::referred(id)
+    responses::referred(id)
         .ok_or_else(|| Usage(format!("invalid id {id}: expected a form like 12, S12 or P12")))
 }

@@ -25,7 +25,8 @@ use crate::model::SessionId;
 use crate::paths::Home;
 use crate::project::Project;
 use crate::repository::Repositories;
-use crate::search::{self, Request, Similarity, embedding, response};
+use crate::responses;
+use crate::search::{self, Request, Similarity, embedding};
 use crate::store::context::Shown;
 use crate::store::index::search as index;
 use crate::store::index::search::Kind;
@@ -118,7 +119,7 @@ impl MemoryClient {
             {
                 request.similarity = Similarity::To(query);
             }
-            Ok(response::found(&search::search(database, &request, &config.search)?, request.offset, now))
+            Ok(responses::found(&search::search(database, &request, &config.search)?, request.offset, now))
         })
         .await
     }
@@ -130,30 +131,30 @@ impl MemoryClient {
         before: u32,
         after: u32,
     ) -> Result<Timeline, ClientError> {
-        let reference = response::reference(anchor.0, anchor.1);
+        let reference = responses::reference(anchor.0, anchor.1);
         let query = serde_json::json!({"anchor": reference, "before": before, "after": after});
         self.read(Call::get(route::TIMELINE, &query), move |database, _| {
             let entries = index::timeline(database, anchor, before, after)?;
             if entries.is_empty() {
                 return Err(ClientError::Message(format!("there is no memory {reference}")));
             }
-            Ok(response::timeline(&entries, anchor, clock::now()))
+            Ok(responses::timeline(&entries, anchor, clock::now()))
         })
         .await
     }
 
     /// Returns memories in full.
     pub async fn memories(&self, ids: Vec<(Kind, i64)>) -> Result<Memories, ClientError> {
-        let names: Vec<String> = ids.iter().map(|(kind, id)| response::reference(*kind, *id)).collect();
+        let names: Vec<String> = ids.iter().map(|(kind, id)| responses::reference(*kind, *id)).collect();
         let call = Call::get(route::MEMORIES, &serde_json::json!({"ids": names.join(",")}));
-        self.read(call, move |database, _| Ok(response::memories(database, &ids, clock::now())?)).await
+        self.read(call, move |database, _| Ok(responses::memories(database, &ids, clock::now())?)).await
     }
 
     /// Returns the latest sessions of a project, and its learnings.
     pub async fn recent(&self, project: String, limit: u32, offset: u32) -> Result<Recent, ClientError> {
         let query = serde_json::json!({"project": project, "limit": limit, "offset": offset});
         self.read(Call::get(route::RECENT, &query), move |database, _| {
-            Ok(response::recent(database, &project, limit, offset, clock::now())?)
+            Ok(responses::recent(database, &project, limit, offset, clock::now())?)
         })
         .await
     }
@@ -188,7 +189,7 @@ impl MemoryClient {
 
     /// Returns the projects with memories.
     pub async fn projects(&self) -> Result<Projects, ClientError> {
-        self.read(Call::get(route::PROJECTS, &()), |database, _| Ok(response::projects(database)?)).await
+        self.read(Call::get(route::PROJECTS, &()), |database, _| Ok(responses::projects(database)?)).await
     }
 
     /// Returns the name of a directory's project.

@@ -202,19 +202,9 @@ pub struct Search {
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub depth: u64,
     #[serde(deserialize_with = "not_negative")]
-    pub head_weight: f64,
-    #[serde(deserialize_with = "not_negative")]
     pub context_weight: f64,
     #[serde(deserialize_with = "not_negative")]
     pub session_weight: f64,
-    #[serde(deserialize_with = "not_negative")]
-    pub recency_weight: f64,
-    #[serde(deserialize_with = "not_negative")]
-    pub recency_days: f64,
-    #[serde(deserialize_with = "not_negative")]
-    pub type_weight: f64,
-    #[serde(deserialize_with = "not_negative")]
-    pub project_weight: f64,
     #[serde(deserialize_with = "not_negative")]
     pub near_files_weight: f64,
     #[serde(deserialize_with = "not_negative")]

@@ -21,7 +21,7 @@ use crate::client::{ClientError, MemoryClient};
 use crate::config::Environment;
 use crate::manual_memories;
 use crate::paths::Home;
-use crate::search::response;
+use crate::responses;
 use crate::store::memory::new_uid;
 
 /// The newest protocol version that starts with `initialize`, as this server does.
@@ -238,7 +238,7 @@ impl Inner {
     async fn timeline(&self, arguments: &Arguments, peer: &Peer<RoleServer>) -> Result<String, ClientError> {
         let project = self.project(arguments, peer).await?;
         let id = arguments.text("id")?;
-        let anchor = response::referred(&id).ok_or_else(|| not_an_id(&id))?;
+        let anchor = responses::referred(&id).ok_or_else(|| not_an_id(&id))?;
         let named = crate::text::line::one_line(&id, 40);
         let before = arguments.number("before", 5, 0, MAX_TIMELINE)?;
         let after = arguments.number("after", 5, 0, MAX_TIMELINE)?;
@@ -258,7 +258,7 @@ impl Inner {
         let beyond = wanted.split_off(wanted.len().min(MAX_IDS));
         let references: Vec<_> = wanted
             .iter()
-            .map(|id| response::referred(id).ok_or_else(|| not_an_id(id)))
+            .map(|id| responses::referred(id).ok_or_else(|| not_an_id(id)))
             .collect::<Result<_, _>>()?;
         let mut memories = self.memory.memories(references).await?.memories;
         memories.retain(|memory| memory.project == project);
@@ -346,7 +346,7 @@ impl Inner {
 
     /// Refuses to touch observations of another project.
     async fn check_project(&self, wanted: &[String], project: &str) -> Result<(), ClientError> {
-        let references: Vec<_> = wanted.iter().filter_map(|id| response::referred(id)).collect();
+        let references: Vec<_> = wanted.iter().filter_map(|id| responses::referred(id)).collect();
         if references.is_empty() {
             return Ok(());
         }

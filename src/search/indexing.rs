@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::embedding::{self, Embedder, EmbeddingError, Pace, Role};
-use super::rank::list;
-use super::spelling::is_worth_knowing;
-use super::words::{fold, humps, pairs, words};
+use super::language::words::{fold, humps, pairs, words};
+use super::list;
+use super::query::spelling::is_worth_knowing;
 use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::index::search::{Document, Kind, document};

@@ -4,43 +4,26 @@
 //! of them are read in full and scored by the share of the question that they answer (`score`), by the hits of their session, by
 //! meaning (`embedding`, `similarity`), and a little by age and kind (`rank`). [`likely_files`] ranks files instead of memories:
 //! those that a prompt is likely to change. All SQL is in `store::index`; the question as seen from outside is in [`parameters`],
-//! the answer in [`response`], the figures behind each ingredient in docs/decisions/003-search.md.
+//! the answer in `responses`, the figures behind each ingredient in docs/decisions/003-search.md.
 
 mod candidates;
-mod dates;
 pub mod embedding;
-mod files;
-mod filter;
-mod glossary;
 pub mod indexing;
-mod near_duplicates;
-mod newest;
-pub mod parameters;
+mod language;
 mod query;
-mod rank;
-pub mod response;
-mod scope;
-mod score;
-mod similarity;
-mod snippet;
-mod spelling;
-mod stem;
-mod stop_words;
-mod top_k;
-mod words;
+mod ranking;
 
 #[cfg(test)]
 mod tests;
 
 use rusqlite::Connection;
 use serde::Serialize;
+use serde_json::Value;
 
-pub use files::likely_files;
-pub use query::Query;
-pub use scope::Half;
-pub use similarity::{Similarity, SimilarityScores, compare_half};
-pub use snippet::Snippet;
-pub use spelling::closest;
+pub use candidates::scope::Half;
+pub use query::spelling::closest;
+pub use query::{Query, parameters};
+pub use ranking::{Similarity, SimilarityScores, Snippet, compare_half, likely_files};
 
 use crate::config::Search as Settings;
 use crate::model::Millis;
@@ -56,8 +39,6 @@ pub struct Request {
     pub similarity: Similarity,
     /// Conditions for a hit.
     pub filter: Filter,
-    /// The project of the one who asks: its rows count a little more.
-    pub near_project: Option<String>,
     /// Files that the asker works on: rows about them count a little more.
     pub near_files: Vec<String>,
     /// The turn that is being answered: its prompt is not returned.
@@ -129,7 +110,7 @@ pub struct AsOf {
 impl Request {
     /// True if the meaning of the query matters.
     pub fn has_meaning(&self) -> bool {
-        similarity::counts(&Query::parse(&self.query))
+        ranking::counts_meaning(&Query::parse(&self.query))
     }
 }
 
@@ -197,14 +178,10 @@ pub struct Parts {
     pub session: f64,
     /// The nearness of its meaning, from 0 to 1; 0 without a model.
     pub meaning: f64,
-    /// Factor for its age.
-    pub recency: f64,
-    /// Factor for its kind and type.
+    /// Factor for its kind.
     pub kind: f64,
     /// Factor for files in common.
     pub files: f64,
-    /// Factor for the asker's project.
-    pub project: f64,
     /// Each clue that was found: the clue, how rare it is, how often it is here.
     pub clues: Vec<(String, f64, f64)>,
 }
@@ -213,10 +190,19 @@ pub struct Parts {
 /// connection may write.
 pub fn search(database: &Connection, request: &Request, settings: &Settings) -> Result<Found, StoreError> {
     indexing::index_if_writable(database);
-    rank::Search::new(database, request, settings)?.run()
+    ranking::Search::new(database, request, settings)?.run()
 }
 
 /// The beginning of a text, at most `most` bytes, ending at a character's edge.
 fn words_cut(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
+}
+
+/// The entries of a list as the tables have it.
+fn list(json: &str) -> Vec<String> {
+    let text = |value| match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    serde_json::from_str::<Vec<Value>>(json).unwrap_or_default().into_iter().map(text).collect()
 }

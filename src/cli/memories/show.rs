@@ -12,7 +12,7 @@ use crate::cli::output::wrap;
 use crate::clock;
 use crate::config::Environment;
 use crate::paths::Home;
-use crate::search::response;
+use crate::responses;
 use crate::store::index::search::Kind;
 
 /// Show memories or sessions in full
@@ -33,8 +33,8 @@ const PROMPT_LINES: usize = 4;
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let (memories, sessions): (Vec<_>, Vec<_>) =
-        arguments.ids.iter().partition(|id| response::referred(id).is_some());
-    let wanted: Vec<(Kind, i64)> = memories.iter().filter_map(|id| response::referred(id)).collect();
+        arguments.ids.iter().partition(|id| responses::referred(id).is_some());
+    let wanted: Vec<(Kind, i64)> = memories.iter().filter_map(|id| responses::referred(id)).collect();
     let found = match wanted.is_empty() {
         true => Vec::new(),
         false => client::ask(home, environment, async |client| client.memories(wanted).await)?.memories,
@@ -52,8 +52,8 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         histories.iter().for_each(|history| print_session(history, style));
     }
     let is_missing = |id: &&&String| {
-        let reference = response::referred(id);
-        !found.iter().any(|memory| response::referred(&memory.reference) == reference)
+        let reference = responses::referred(id);
+        !found.iter().any(|memory| responses::referred(&memory.reference) == reference)
     };
     let missing: Vec<&str> = memories.iter().filter(is_missing).map(|id| id.as_str()).collect();
     if !missing.is_empty() {

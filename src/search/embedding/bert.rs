@@ -11,7 +11,7 @@ use super::integer_graph::in_bytes;
 use super::published::Published;
 use super::wordpiece::WordPiece;
 use super::{Embedder, EmbeddingError, Pace, Role, Scale, Vector, package};
-use crate::search::glossary::in_english;
+use crate::search::language::glossary::in_english;
 
 const DIMENSION: usize = 384;
 /// The longest text that the models were made for, in tokens.

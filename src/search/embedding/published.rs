@@ -67,7 +67,7 @@ const E5_SMALL: Published = Published {
     archive_sha256: "c7d1aae213329efbffc78912e76090a4032a11a6c59f07b092f1b118e51dd8bf",
     model_sha256: "509cf9f0a86eae239ea42019ce775db715db6abe0660ae2214466e9887956bf4",
     form: Form::Numbers,
-    scale: Scale { weight: 0.55, floor: 0.45, most: 0.7 },
+    scale: Scale { weight: 0.6, floor: 0.45, most: 0.7 },
     prefixes: ["query: ", "passage: "],
 };
 

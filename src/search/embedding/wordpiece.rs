@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::search::words::fold_into;
+use crate::search::language::words::fold_into;
 
 /// A vocabulary, and how to write texts in it.
 #[derive(Debug)]

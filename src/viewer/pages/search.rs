@@ -153,8 +153,7 @@ fn why(score: f64, parts: &ScoreParts) -> Markup {
         .take(12)
         .map(|clue| cut(clue, 40))
         .collect();
-    let factors =
-        [("age", "recency"), ("type", "kind"), ("files in common", "files"), ("project", "project")];
+    let factors = [("kind", "kind"), ("files in common", "files")];
     html! {
         details { summary { "score " (format!("{score:.2}")) }
             dl.pairs {

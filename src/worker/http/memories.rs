@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::extract::{JsonBody, Named, Parameters};
 use super::routes::running;
 use crate::api::{ApiError, Changed, Memories, Observations, Saved, Statement, Within};
-use crate::search::response;
+use crate::responses;
 use crate::store::memory;
 use crate::worker::state::Shared;
 use crate::{clock, manual_memories};
@@ -25,11 +25,11 @@ pub async fn get(
     State(shared): State<Arc<Shared>>,
     Parameters(Ids { ids }): Parameters<Ids>,
 ) -> Result<Json<Memories>, ApiError> {
-    let ids: Option<Vec<_>> = ids.split(',').map(response::referred).collect();
+    let ids: Option<Vec<_>> = ids.split(',').map(responses::referred).collect();
     let ids =
         ids.ok_or_else(|| ApiError::bad_request("ids must be a list of ids from a search: ids=12,S3,P4"))?;
     let running = running(&shared)?;
-    Ok(Json(running.database.read(move |database| response::memories(database, &ids, clock::now())).await?))
+    Ok(Json(running.database.read(move |database| responses::memories(database, &ids, clock::now())).await?))
 }
 
 /// `GET /api/observations?ids=1,2,3`: observations with all columns.

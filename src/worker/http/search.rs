@@ -12,7 +12,8 @@ use super::routes::running;
 use crate::api::{self, ApiError, Projects, SearchQuery, SearchResponse, Timeline};
 use crate::clock;
 use crate::project::Project;
-use crate::search::{self, Request, response};
+use crate::responses;
+use crate::search::{self, Request};
 use crate::store::index::search as index;
 use crate::store::projects;
 use crate::worker::state::{Running, Shared};
@@ -59,7 +60,7 @@ async fn find(shared: &Arc<Shared>, mut query: SearchQuery) -> Result<Json<Searc
     }
     let found = running.database.read(move |database| {
         let found = search::search(database, &request, &settings)?;
-        Ok(response::found(&found, request.offset, now))
+        Ok(responses::found(&found, request.offset, now))
     });
     let mut found = found.await?;
     shared.mark_asked();
@@ -88,7 +89,7 @@ pub async fn timeline(
     State(shared): State<Arc<Shared>>,
     Parameters(around): Parameters<Around>,
 ) -> Result<Json<Timeline>, ApiError> {
-    let anchor = response::referred(&around.anchor)
+    let anchor = responses::referred(&around.anchor)
         .ok_or_else(|| ApiError::bad_request("anchor must be an id from a search: 12, S12 or P12"))?;
     let (before, after) = (around.before.min(MAX_ENTRIES), around.after.min(MAX_ENTRIES));
     let entries = running(&shared)?
@@ -98,7 +99,7 @@ pub async fn timeline(
     if entries.is_empty() {
         return Err(ApiError::not_found(format!("there is no memory {}", around.anchor)));
     }
-    Ok(Json(response::timeline(&entries, anchor, clock::now())))
+    Ok(Json(responses::timeline(&entries, anchor, clock::now())))
 }
 
 #[derive(Deserialize)]
@@ -124,7 +125,7 @@ pub async fn recent(
     };
     let sessions = running
         .database
-        .read(move |database| response::recent(database, &project, limit, recent.offset, clock::now()));
+        .read(move |database| responses::recent(database, &project, limit, recent.offset, clock::now()));
     Ok(Json(sessions.await?))
 }
 
@@ -151,5 +152,5 @@ pub async fn project(
 
 /// `GET /api/projects`: all projects with memories.
 pub async fn list_projects(State(shared): State<Arc<Shared>>) -> Result<Json<Projects>, ApiError> {
-    Ok(Json(running(&shared)?.database.read(response::projects).await?))
+    Ok(Json(running(&shared)?.database.read(responses::projects).await?))
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::rank::Entry;
-use super::words::{fold, words};
-use super::words_cut;
+use super::Entry;
+use crate::search::language::words::{fold, words};
+use crate::search::words_cut;
 use crate::store::index::search::{Document, Kind};
 
 /// Rows of one project that say nearly the same become one, the best of them.

@@ -8,7 +8,7 @@ use super::words::{fold, words};
 
 /// On each line a word in English (the first of its group counts), German, Chinese and Japanese, between tabs: everyday words
 /// of work with software.
-const WORDS: &str = include_str!("../../assets/glossary.tsv");
+const WORDS: &str = include_str!("../../../assets/glossary.tsv");
 
 /// Endings that German words take; a word is looked up with them first.
 const ENDINGS: [&str; 8] = ["en", "n", "e", "er", "es", "s", "te", "t"];

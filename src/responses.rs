@@ -1,15 +1,15 @@
-//! Converts results to responses of the API: the same from the service, the command line and the tools.
+//! Responses of the API made of search results and stored memories: the same from the service, the command line and the tools.
 
 use rusqlite::Connection;
 use serde_json::Value;
 
-use super::{Found, Hit, Snippet};
 use crate::api::{
     self, Correction, KnownProject, LearningLine, Memories, Memory, Projects, Recent, RecentSession,
     SearchResponse, Timeline, TimelineEntry,
 };
 use crate::learn::SHOWN_FROM;
 use crate::model::Millis;
+use crate::search::{Found, Hit, Snippet};
 use crate::store::StoreError;
 use crate::store::index::search as index;
 use crate::store::index::search::{Document, Kind, Moment};

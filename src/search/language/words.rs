@@ -2,7 +2,7 @@
 //! SQLite (`porter unicode61 remove_diacritics 2`) of the words that are found here; queries, scores and snippets use the
 //! same ones.
 
-use super::stem::stem;
+use super::stem;
 
 /// A word of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

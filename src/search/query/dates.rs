@@ -4,8 +4,8 @@ use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use super::words::{fold, words};
 use crate::model::Millis;
+use crate::search::language::words::{fold, words};
 
 /// The index's expression for the days of `yesterday`, `last week`, `3 days ago` or `last friday`; none if no such day is named.
 pub fn relative_days(text: &str, now: Millis) -> Option<String> {

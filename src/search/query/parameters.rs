@@ -1,8 +1,8 @@
 //! A search as named parameters: of a URL, a JSON body, a command line, a tool call.
 
-use super::{AsOf, Filter, Request, Similarity, Turn};
 use crate::api::SearchQuery;
 use crate::model::{Millis, ObservationType};
+use crate::search::{AsOf, Filter, Request, Similarity, Turn};
 use crate::store::index::search::Kind;
 
 /// The size of a page by default, and at most.
@@ -44,15 +44,14 @@ impl Request {
             query: text(&query.q).unwrap_or_default(),
             similarity: Similarity::Unknown,
             filter,
-            near_project: text(&query.near_project),
             exclude: text(&query.exclude_session).map(|session_id| Turn {
                 session_id,
                 prompt_number: text(&query.exclude_prompt).and_then(|number| number.parse().ok()),
             }),
-            near_files: list(text(&query.near_files), |file| Ok(file.to_owned()))?,
             limit: number("limit", &query.limit, PAGE, LARGEST_PAGE)?.max(1),
             offset: number("offset", &query.offset, 0, FARTHEST)?,
             as_of,
+            near_files: Vec::new(),
             explain: text(&query.explain).is_some_and(|word| word != "0" && word != "false"),
             without_text: false,
             now,

@@ -3,19 +3,19 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use super::Found;
+use super::matcher::Matcher;
 use super::near_duplicates::{fold_near_duplicates, fold_turns};
-use super::query::Query;
-use super::rank::{Entry, Search};
-use super::score::Matcher;
+use super::{Entry, Search};
 use crate::model::Millis;
+use crate::search::Found;
+use crate::search::query::Query;
 use crate::store::StoreError;
 use crate::store::index::search as index;
 use crate::store::index::search::{Kind, Place};
 
 impl Search<'_> {
     /// Everything that passes the filters, the newest first: the answer to an empty query.
-    pub(super) fn newest(self) -> Result<Found, StoreError> {
+    pub(in crate::search) fn newest(self) -> Result<Found, StoreError> {
         let filter = &self.request.filter;
         let wanted = self.request.offset + self.request.limit + 1;
         let mut rows: Vec<(Millis, Kind, i64)> = Vec::new();

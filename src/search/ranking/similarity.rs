@@ -2,16 +2,16 @@
 //! do it meanwhile.
 
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::Connection;
 
-use super::QueryEmbedding;
-use super::embedding::Scale;
-use super::query::Query;
-use super::scope::{Half, Scope};
-use super::top_k::TopK;
+use crate::search::QueryEmbedding;
+use crate::search::candidates::scope::{Half, Scope};
+use crate::search::embedding::Scale;
+use crate::search::query::Query;
 use crate::store::StoreError;
 use crate::store::index::search::{Place, Range};
 use crate::store::index::vectors::{self, KnownModel};
@@ -29,7 +29,7 @@ pub struct SimilarityScores {
     known: Vec<(Place, f32)>,
     /// The model and the meaning to compare other rows with, if they were not compared.
     others: Option<(KnownModel, QueryEmbedding)>,
-    pub(super) scale: Scale,
+    pub(in crate::search) scale: Scale,
 }
 
 impl FromIterator<(Place, f32)> for SimilarityScores {
@@ -55,7 +55,11 @@ impl SimilarityScores {
     }
 
     /// The cosine of one row, if it is known.
-    pub(super) fn cosine(&self, database: &Connection, place: Place) -> Result<Option<f32>, StoreError> {
+    pub(in crate::search) fn cosine(
+        &self,
+        database: &Connection,
+        place: Place,
+    ) -> Result<Option<f32>, StoreError> {
         if let Ok(at) = self.known.binary_search_by_key(&place, |(place, _)| *place) {
             return Ok(Some(self.known[at].1));
         }
@@ -64,16 +68,20 @@ impl SimilarityScores {
     }
 
     /// The largest cosine; below every other if nothing was compared.
-    pub(super) fn best(&self) -> f64 {
+    pub(in crate::search) fn best(&self) -> f64 {
         self.known.iter().map(|(_, cosine)| f64::from(*cosine)).fold(f64::NEG_INFINITY, f64::max)
     }
 
     /// The places with the largest cosines, the largest first.
-    pub(super) fn most_similar(&self, most: usize) -> Vec<(Place, f32)> {
+    pub(in crate::search) fn most_similar(&self, most: usize) -> Vec<(Place, f32)> {
         let better = |a: &(Place, f32), b: &(Place, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-        let mut best = TopK::new(most, better);
-        self.known.iter().for_each(|likeness| best.offer(*likeness));
-        best.in_order()
+        let mut best = self.known.clone();
+        if best.len() > most {
+            best.select_nth_unstable_by(most, better);
+            best.truncate(most);
+        }
+        best.sort_unstable_by(better);
+        best
     }
 }
 
@@ -98,7 +106,7 @@ impl Similarity {
         (tell, Self::Soon(Arc::new(Mutex::new(told))))
     }
 
-    pub(super) fn scores(
+    pub(in crate::search) fn scores(
         &self,
         database: &Connection,
         scope: Option<&Scope>,
@@ -119,7 +127,7 @@ impl Similarity {
 }
 
 /// True if the meaning of a question counts: quoted phrases are required, and no meaning makes up for one.
-pub fn counts(query: &Query) -> bool {
+pub fn counts_meaning(query: &Query) -> bool {
     query.required.is_empty() && !query.clues.is_empty()
 }
 
@@ -176,14 +184,22 @@ fn compare_promising(
     most: usize,
 ) -> Result<SimilarityScores, StoreError> {
     let beside = embedding.vector.beside_outlines();
-    let mut nearest = TopK::new(most, Ord::cmp);
+    // The worst of the nearest is on top.
+    let mut nearest = BinaryHeap::with_capacity(most);
     for range in ranges {
         vectors::for_each_outline(database, model, *range, |place, outline| {
-            nearest.offer((Reverse(beside.nearness(outline)), place));
+            let item = (Reverse(beside.nearness(outline)), place);
+            if nearest.len() < most {
+                nearest.push(item);
+            } else if let Some(mut worst) = nearest.peek_mut()
+                && item < *worst
+            {
+                *worst = item;
+            }
         })?;
     }
     let mut known = Vec::new();
-    let mut places: Vec<Place> = nearest.in_order().into_iter().map(|(_, place)| place).collect();
+    let mut places: Vec<Place> = nearest.into_iter().map(|(_, place)| place).collect();
     // In the order in which they lie in the file.
     places.sort_unstable();
     vectors::for_those(database, model, &places, |place, blob| {

@@ -1,34 +1,44 @@
 //! Reads the candidates, ranks them, folds near duplicates, and cuts out the page.
 
-use std::collections::{HashMap, HashSet};
+mod files;
+mod matcher;
+mod near_duplicates;
+mod newest;
+mod score;
+mod similarity;
+mod snippet;
+
+use std::collections::HashSet;
 
 use rusqlite::Connection;
-use serde_json::Value;
 
+pub use files::likely_files;
+use matcher::Matcher;
+use near_duplicates::{fold_near_duplicates, fold_turns};
+use score::best_score;
+pub use score::{rarity, saturated};
+pub use similarity::{Similarity, SimilarityScores, compare_half, counts_meaning};
+pub use snippet::Snippet;
+
+use super::candidates::scope::Scope;
 use super::candidates::{Candidates, candidates};
-use super::filter::files;
-use super::near_duplicates::{fold_near_duplicates, fold_turns};
-use super::query::{Clue, Query};
-use super::scope::Scope;
-use super::score::{Matcher, saturated};
-use super::snippet::{self, Snippet};
-use super::{AsOf, Found, Hit, Parts, Request, SimilarityScores, similarity};
+use super::query::Query;
+use super::{AsOf, Found, Hit, Parts, Request};
 use crate::config::Search as Settings;
 use crate::model::Millis;
-use crate::project::is_same_file;
 use crate::store::StoreError;
 use crate::store::index::search::{Document, Kind, Place};
 use crate::store::index::{newest_waiting, search as index};
 
 /// One search under way.
 pub struct Search<'a> {
-    pub(super) database: &'a Connection,
-    pub(super) request: &'a Request,
+    pub(in crate::search) database: &'a Connection,
+    pub(in crate::search) request: &'a Request,
     settings: &'a Settings,
-    pub(super) as_of: AsOf,
-    pub(super) scope: Option<Scope>,
+    pub(in crate::search) as_of: AsOf,
+    pub(in crate::search) scope: Option<Scope>,
     /// Rows that came or changed since the index last looked at them: it says nothing true about them.
-    pub(super) waiting: HashSet<(Kind, i64)>,
+    pub(in crate::search) waiting: HashSet<(Kind, i64)>,
     /// The observations of the time that was asked for, if they are few enough to be listed.
     in_time: Option<HashSet<i64>>,
 }
@@ -36,11 +46,11 @@ pub struct Search<'a> {
 /// A row in the running.
 pub struct Entry {
     /// Its place in the index; none if it waits.
-    pub(super) place: Option<Place>,
+    pub(in crate::search) place: Option<Place>,
     pub document: Document,
     /// The number of times that it has each clue.
-    pub(super) counts: Vec<f64>,
-    pub(super) parts: Parts,
+    pub(in crate::search) counts: Vec<f64>,
+    pub(in crate::search) parts: Parts,
     pub score: f64,
     /// Others that say nearly the same.
     pub similar: Vec<i64>,
@@ -52,14 +62,6 @@ const MOST_PENDING: u32 = 500;
 const BEFORE_FILTERS: usize = 40;
 /// Observations of a longer time are not listed.
 const MOST_IN_TIME: usize = 20_000;
-/// The hits of a session that lift each other.
-const LIFTING: usize = 2;
-
-/// A best row with a smaller share of the question than this matches by chance.
-const SURE: f64 = 0.6;
-
-const DAY: f64 = 24.0 * 60.0 * 60_000.0;
-
 impl<'a> Search<'a> {
     pub fn new(
         database: &'a Connection,
@@ -103,7 +105,7 @@ impl<'a> Search<'a> {
             self.score_words(&mut entries, &query.clues, &found);
         }
         self.add_meaning(&mut entries, &scores)?;
-        self.lift(&mut entries, &query);
+        self.weigh(&mut entries);
         entries
             .sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| newer_first(&a.document, &b.document)));
         let entries = fold_turns(fold_near_duplicates(entries));
@@ -157,7 +159,7 @@ impl<'a> Search<'a> {
     }
 
     /// The prompt that is being answered is no memory yet.
-    pub(super) fn is_excluded(&self, kind: Kind, id: i64) -> Result<bool, StoreError> {
+    pub(in crate::search) fn is_excluded(&self, kind: Kind, id: i64) -> Result<bool, StoreError> {
         match &self.request.exclude {
             Some(turn) if kind == Kind::Prompt => {
                 index::is_of_turn(self.database, id, &turn.session_id, turn.prompt_number)
@@ -179,13 +181,18 @@ impl<'a> Search<'a> {
         Ok(entries)
     }
 
-    pub(super) fn entry(&self, place: Option<Place>, document: Document, matcher: &Matcher<'_>) -> Entry {
-        let counts = matcher.counts(&document, self.settings);
+    pub(in crate::search) fn entry(
+        &self,
+        place: Option<Place>,
+        document: Document,
+        matcher: &Matcher<'_>,
+    ) -> Entry {
+        let counts = matcher.counts(&document);
         Entry { place, document, counts, parts: Parts::default(), score: 0.0, similar: Vec::new() }
     }
 
     /// Decides by the place alone: rows that came after the first page are not in any page.
-    pub(super) fn may_count(&self, place: Place) -> bool {
+    pub(in crate::search) fn may_count(&self, place: Place) -> bool {
         let (kind, id) = (place.kind(), place.id());
         let newest = match kind {
             Kind::Observation => self.as_of.ids[0],
@@ -198,7 +205,7 @@ impl<'a> Search<'a> {
     }
 
     /// A row, if it is there and counts. Most of those that do not are known without their text.
-    pub(super) fn document(&self, kind: Kind, id: i64) -> Result<Option<Document>, StoreError> {
+    pub(in crate::search) fn document(&self, kind: Kind, id: i64) -> Result<Option<Document>, StoreError> {
         let filter = &self.request.filter;
         if filter.reads_labels() {
             let label = index::label(self.database, kind, id)?;
@@ -234,36 +241,9 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Scores by words, from 0 to about 1: the share of the question that a row has, the best hits of its session included.
-    fn score_words(&self, entries: &mut [Entry], clues: &[Clue], found: &Candidates) {
-        let asked: f64 = clues.iter().zip(&found.rarities).map(|(clue, rarity)| clue.weight * rarity).sum();
-        let mut sessions: HashMap<String, Vec<f64>> = HashMap::new();
-        for entry in entries.iter_mut() {
-            entry.parts.words = 0.0;
-            for (at, clue) in clues.iter().enumerate() {
-                let has = |place| found.contexts[at].binary_search(&place).is_ok();
-                let context = if entry.place.is_some_and(has) { self.settings.context_weight } else { 0.0 };
-                entry.parts.words += clue.weight * found.rarities[at] * saturated(entry.counts[at] + context)
-                    / asked.max(1e-9);
-            }
-            sessions.entry(entry.document.session_id.clone()).or_default().push(entry.parts.words);
-        }
-        for scores in sessions.values_mut() {
-            scores.sort_by(|a, b| b.total_cmp(a));
-            scores.truncate(LIFTING);
-        }
-        for entry in entries.iter_mut().filter(|entry| entry.parts.words > 0.0) {
-            let best = &sessions[&entry.document.session_id];
-            let lift = best.iter().sum::<f64>() / LIFTING as f64;
-            let weight = self.settings.session_weight;
-            entry.parts.session = weight * lift;
-            entry.score = (entry.parts.words + entry.parts.session) / (1.0 + weight);
-        }
-    }
-
     /// The likeness of the rows of the scope to the query; empty without a model.
     fn similarities(&self, query: &Query) -> Result<SimilarityScores, StoreError> {
-        if !similarity::counts(query) {
+        if !counts_meaning(query) {
             return Ok(SimilarityScores::default());
         }
         self.request.similarity.scores(self.database, self.scope.as_ref())
@@ -295,67 +275,13 @@ impl<'a> Search<'a> {
         Ok(!unknown.is_empty())
     }
 
-    /// Scores by words and by meaning together, both as shares of the best, so that each counts by its weight. Where even the
-    /// best row has little of the question in words, they are chance, and the weight of meaning grows.
-    fn add_meaning(&self, entries: &mut [Entry], scores: &SimilarityScores) -> Result<(), StoreError> {
-        let (best_words, nearest) = (best_score(entries), scores.best());
-        if nearest <= 0.0 {
-            return Ok(());
-        }
-        let trust = (best_words / SURE).min(1.0).powi(2) / best_words.max(f64::EPSILON);
-        for entry in entries.iter_mut() {
-            let cosine = entry.place.map(|place| scores.cosine(self.database, place)).transpose()?.flatten();
-            entry.parts.meaning = (f64::from(cosine.unwrap_or_default()) / nearest).clamp(0.0, 1.0);
-            let weight = scores.scale.weight;
-            entry.score = (1.0 - weight) * trust * entry.score + weight * entry.parts.meaning;
-        }
-        // The best hit is worth its words or its meaning, so that scores of different queries can be compared.
-        let worth =
-            best_words.max(nearest / scores.scale.most).min(1.0) / best_score(entries).max(f64::EPSILON);
-        entries.iter_mut().for_each(|entry| entry.score *= worth);
-        Ok(())
-    }
-
-    /// Applies the factors for age, kind, files and project.
-    fn lift(&self, entries: &mut [Entry], query: &Query) {
-        for entry in entries {
-            let (document, parts) = (&entry.document, &mut entry.parts);
-            parts.recency = self.recency_factor(document.created_at);
-            parts.kind = self.kind_factor(document, query);
-            parts.files = self.files_factor(document);
-            let is_near = self.request.near_project.as_ref().is_some_and(|near| *near == document.project);
-            parts.project = if is_near { 1.0 + self.settings.project_weight } else { 1.0 };
-            entry.score *= parts.recency * parts.kind * parts.files * parts.project;
-        }
-    }
-
-    /// Gentle and without end: old rows are a little behind, never gone.
-    fn recency_factor(&self, at: Millis) -> f64 {
-        let age = (self.as_of.now - at).max(0) as f64 / DAY;
-        1.0 + self.settings.recency_weight / (1.0 + age / self.settings.recency_days.max(1.0))
-    }
-
-    fn kind_factor(&self, document: &Document, query: &Query) -> f64 {
-        match document.kind {
-            Kind::Observation if query.asks_why && document.type_word.as_deref() == Some("decision") => {
-                1.0 + self.settings.type_weight
-            }
-            Kind::Observation => 1.0,
-            Kind::Summary => self.settings.summaries_weight,
-            Kind::Prompt => self.settings.prompts_weight,
-        }
-    }
-
-    fn files_factor(&self, document: &Document) -> f64 {
-        let near = &self.request.near_files;
-        if near.is_empty() {
-            return 1.0;
-        }
-        let shared = files(document).filter(|path| near.iter().any(|near| is_same_file(path, near))).count();
-        1.0 + self.settings.near_files_weight * (shared.min(3) as f64 / 3.0)
-    }
-
-    pub(super) fn hit(&self, entry: Entry, query: &Query, rarities: &[f64], matcher: &Matcher<'_>) -> Hit {
+    pub(in crate::search) fn hit(
+        &self,
+        entry: Entry,
+        query: &Query,
+        rarities: &[f64],
+        matcher: &Matcher<'_>,
+    ) -> Hit {
         let Entry { place: _, document, counts, mut parts, score, similar } = entry;
         let (title, snippet) = match self.request.without_text {
             true => (Snippet::default(), Snippet::default()),
@@ -393,10 +319,6 @@ fn called(document: &Document, matcher: &Matcher<'_>) -> Snippet {
     }
 }
 
-fn best_score(entries: &[Entry]) -> f64 {
-    entries.iter().map(|entry| entry.score).fold(0.0, f64::max)
-}
-
 fn newer_first(a: &Document, b: &Document) -> std::cmp::Ordering {
     b.created_at.cmp(&a.created_at).then_with(|| (a.kind, b.id).cmp(&(b.kind, a.id)))
 }
@@ -408,13 +330,4 @@ fn waiting(database: &Connection) -> Result<HashSet<(Kind, i64)>, StoreError> {
         waiting.extend(ids.into_iter().map(|id| (kind, id)));
     }
     Ok(waiting)
-}
-
-/// The entries of a list as the tables have it.
-pub(super) fn list(json: &str) -> Vec<String> {
-    let text = |value| match value {
-        Value::String(text) => text,
-        other => other.to_string(),
-    };
-    serde_json::from_str::<Vec<Value>>(json).unwrap_or_default().into_iter().map(text).collect()
 }

@@ -1,11 +1,15 @@
 //! A question: a text of any kind becomes clues, each with the expression that the index understands. Nothing that
 //! is typed can be a syntax error: every word is quoted.
 
-use super::dates::relative_days;
-use super::glossary::in_english;
-use super::stop_words::is_stop_word;
-use super::words::{fold, humps, key, pairs, words};
+mod dates;
+pub mod parameters;
+pub mod spelling;
+
+use super::language::glossary::in_english;
+use super::language::stop_words::is_stop_word;
+use super::language::words::{fold, humps, key, pairs, words};
 use crate::model::Millis;
+use dates::relative_days;
 
 /// One thing to look for.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,8 +44,6 @@ pub struct Query {
     pub clues: Vec<Clue>,
     /// Quoted phrases: each must be there.
     pub required: Vec<Clue>,
-    /// True if it asks for a reason.
-    pub asks_why: bool,
     /// Words and identifiers that were asked, each counted once.
     pub words: usize,
 }
@@ -53,10 +55,6 @@ const MOST_BYTES: usize = 8192;
 
 /// Weight of the English word for a word of another language.
 const TRANSLATED: f64 = 0.7;
-
-/// Beginnings of questions for a reason, in the languages that we know.
-const REASONS: &str =
-    "why reason reasons rationale warum wieso weshalb grund pourquoi 为什么 为何 原因 理由 なぜ";
 
 impl Query {
     /// Understands a text that is asked at a time: `yesterday` and the like are days.
@@ -71,11 +69,11 @@ impl Query {
     /// Understands a text, whatever it is.
     pub fn parse(text: &str) -> Self {
         let text = super::words_cut(text, MOST_BYTES);
-        let mut query = Self { asks_why: asks_why(text), ..Self::default() };
+        let mut query = Self::default();
         let (phrases, rest) = split_quotes(text);
         for phrase in phrases {
             let stems: Vec<String> = stems_of(phrase);
-            if let Some(clue) = phrase_clue(phrase, stems, 1.5) {
+            if let Some(clue) = phrase_clue(phrase, stems) {
                 query.required.push(clue.clone());
                 query.add(clue);
             }
@@ -102,7 +100,6 @@ impl Query {
         let piece = without_possessive(piece);
         let found: Vec<_> = words(piece).collect();
         let spaced = found.iter().filter(|word| !word.unspaced).count();
-        let parts: usize = found.iter().map(|word| humps(word.text).len().max(1)).sum();
         for word in &found {
             if word.unspaced {
                 pairs(word.text).for_each(|(_, pair)| self.add(pair_clue(pair)));
@@ -112,34 +109,22 @@ impl Query {
             if !split.is_empty() {
                 self.add_humps(word.text, &split);
             } else if with_stop_words || !is_stop_word(&fold(word.text)) {
-                // One of many parts is worth less than a word that stands alone.
-                self.add(word_clue(word.text, if parts > 2 { 0.7 } else { 1.0 }));
+                self.add(word_clue(word.text, 1.0));
             }
         }
+        // `refresh_token` or a path as a whole.
         if spaced > 1 && spaced == found.len() {
-            self.add_whole(piece);
+            phrase_clue(piece, stems_of(piece)).into_iter().for_each(|clue| self.add(clue));
         }
     }
 
     fn add_humps(&mut self, word: &str, split: &[(usize, &str)]) {
         let joined: Vec<&str> = split.iter().map(|(_, part)| *part).collect();
-        let mut whole = word_clue(word, 1.2);
+        let mut whole = word_clue(word, 1.0);
         whole.expression = format!("({} OR {})", whole.expression, quoted(&joined.join(" ")));
         self.add(whole);
         for part in joined.iter().filter(|part| part.len() > 1) {
-            self.add(word_clue(part, 0.6));
-        }
-    }
-
-    /// `refresh_token` as a whole; of a path also the last part.
-    fn add_whole(&mut self, piece: &str) {
-        let mut wholes = vec![piece];
-        wholes.extend(piece.rsplit_once('/').map(|(_, name)| name));
-        for whole in wholes {
-            let stems = stems_of(whole);
-            if stems.len() > 1 {
-                phrase_clue(whole, stems, 1.0).into_iter().for_each(|clue| self.add(clue));
-            }
+            self.add(word_clue(part, 1.0));
         }
     }
 
@@ -155,15 +140,6 @@ impl Query {
 fn without_possessive(piece: &str) -> &str {
     let is_ending = |end: &str| end.chars().filter(|c| c.is_alphabetic()).count() == 1;
     piece.split_once(['\'', '’']).filter(|(_, end)| is_ending(end)).map_or(piece, |(word, _)| word)
-}
-
-fn asks_why(text: &str) -> bool {
-    words(text).any(|word| {
-        let folded = fold(word.text);
-        let is_here =
-            |reason: &str| if word.unspaced { word.text.contains(reason) } else { reason == folded };
-        REASONS.split(' ').any(is_here)
-    })
 }
 
 /// Splits a text into quoted parts and the rest. An unclosed quote is no quote.
@@ -224,12 +200,12 @@ fn pair_clue(pair: &str) -> Clue {
     }
 }
 
-fn phrase_clue(text: &str, stems: Vec<String>, weight: f64) -> Option<Clue> {
+fn phrase_clue(text: &str, stems: Vec<String>) -> Option<Clue> {
     let expression = phrase(text)?;
     (!stems.is_empty()).then(|| Clue {
         expression,
         shape: Shape::Phrase(stems),
-        weight,
+        weight: 1.0,
         asked: String::new(),
     })
 }
@@ -285,7 +261,7 @@ mod tests {
             ["(\"refreshToken\" OR \"refresh Token\")", "\"refresh\"", "\"Token\""]
         );
         assert_eq!(expressions("refresh_token"), ["\"refresh\"", "\"token\"", "\"refresh token\""]);
-        assert!(expressions("src/auth/token.rs").contains(&"\"token rs\"".to_owned()));
+        assert!(expressions("src/auth/token.rs").contains(&"\"src auth token rs\"".to_owned()));
     }
 
     #[test]
@@ -300,12 +276,5 @@ mod tests {
         assert_eq!(query.required.len(), 1);
         assert_eq!(query.required[0].expression, "\"connection pool\"");
         assert!(Query::parse("an \"open quote").required.is_empty());
-    }
-
-    #[test]
-    fn questions_for_a_reason_are_recognised() {
-        assert!(Query::parse("Warum haben wir das getan?").asks_why);
-        assert!(Query::parse("为什么用连接池").asks_why);
-        assert!(!Query::parse("whyever").asks_why);
     }
 }

@@ -1,24 +1,23 @@
 //! Filters for hits: first by the index alone, then by a part of the row, then by the whole of it.
 
-use super::Filter;
-use super::query::phrase;
-use super::rank::list;
 use crate::project::is_same_file;
+use crate::search::query::phrase;
+use crate::search::{Filter, list};
 use crate::store::index::search::{Document, Kind, Label};
 
 impl Filter {
     /// True if rows must be looked at before it is known that they count.
-    pub(super) fn is_picky(&self) -> bool {
+    pub(in crate::search) fn is_picky(&self) -> bool {
         !self.kinds.is_empty() || self.reads_labels() || self.reads_text()
     }
 
     /// True if the text of a row decides.
-    pub(super) fn reads_text(&self) -> bool {
+    pub(in crate::search) fn reads_text(&self) -> bool {
         self.concept.is_some() || self.file.is_some()
     }
 
     /// The expression that every row must match in the index. Only the name of a file: nobody knows how much of its path was noted.
-    pub(super) fn expression(&self) -> Option<String> {
+    pub(in crate::search) fn expression(&self) -> Option<String> {
         let name = self.file.as_ref().map(|file| file.rsplit('/').next().unwrap_or(file));
         let words = [self.concept.as_deref(), name];
         let parts: Vec<String> =
@@ -27,18 +26,18 @@ impl Filter {
     }
 
     /// True if rows of a kind can count at all.
-    pub(super) fn has_kind(&self, kind: Kind) -> bool {
+    pub(in crate::search) fn has_kind(&self, kind: Kind) -> bool {
         (self.kinds.is_empty() || self.kinds.contains(&kind))
             && (self.types.is_empty() || kind == Kind::Observation)
     }
 
     /// True if the label alone can rule a row out.
-    pub(super) fn reads_labels(&self) -> bool {
+    pub(in crate::search) fn reads_labels(&self) -> bool {
         !self.types.is_empty() || self.since.is_some() || self.until.is_some()
     }
 
     /// True if nothing in a row's label rules it out.
-    pub(super) fn allows_label(&self, label: &Label) -> bool {
+    pub(in crate::search) fn allows_label(&self, label: &Label) -> bool {
         let is_of_type = self.types.is_empty()
             || label.type_word.as_ref().is_some_and(|word| self.types.iter().any(|wanted| wanted == word));
         is_of_type
@@ -47,7 +46,7 @@ impl Filter {
     }
 
     /// Decides about a row whose label was allowed.
-    pub(super) fn allows(&self, document: &Document) -> bool {
+    pub(in crate::search) fn allows(&self, document: &Document) -> bool {
         self.project.as_ref().is_none_or(|project| *project == document.project)
             && self.concept.as_ref().is_none_or(|concept| has_concept(document, concept))
             && self.file.as_ref().is_none_or(|file| files(document).any(|path| is_same_file(&path, file)))
@@ -59,6 +58,6 @@ fn has_concept(document: &Document, concept: &str) -> bool {
 }
 
 /// The files that a row is about.
-pub(super) fn files(document: &Document) -> impl Iterator<Item = String> {
+pub(in crate::search) fn files(document: &Document) -> impl Iterator<Item = String> {
     list(&document.files_modified).into_iter().chain(list(&document.files_read))
 }

@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn stems_are_those_of_the_index() {
         let texts =
-            [include_str!("../../eval/a.docs.jsonl"), include_str!("../../eval/b.docs.jsonl")].concat();
+            [include_str!("../../../eval/a.docs.jsonl"), include_str!("../../../eval/b.docs.jsonl")].concat();
         let database = rusqlite::Connection::open_in_memory().unwrap();
         database
             .execute_batch(

@@ -1,12 +1,11 @@
-//! Finds the clues of a query in a text, and scores the matches (docs/decisions/003-search.md).
+//! Finds the clues of a query in a text.
 
 use std::collections::HashMap;
 
-use super::query::{Clue, Shape};
-use super::rank::list;
-use super::stem::stem;
-use super::words::{fold_into, humps, pairs, words};
-use crate::config::Search as Settings;
+use crate::search::language::stem;
+use crate::search::language::words::{fold_into, humps, pairs, words};
+use crate::search::list;
+use crate::search::query::{Clue, Shape};
 use crate::store::index::search::Document;
 
 /// Finds clues in texts.
@@ -95,27 +94,17 @@ impl<'a> Matcher<'a> {
         Self { stems, beginnings, wanted }
     }
 
-    /// Counts each clue in a document; its head counts more.
-    pub fn counts(&self, document: &Document, settings: &Settings) -> Vec<f64> {
-        let (head, body) = (settings.head_weight, 1.0);
-        let fields = [
-            (&document.title, head),
-            (&document.concepts, head),
-            (&document.files_modified, head),
-            (&document.files_read, head),
-            (&document.summary, body),
-            (&document.detail, body),
-            (&document.facts, body),
-        ];
+    /// Counts each clue in a document.
+    pub fn counts(&self, document: &Document) -> Vec<f64> {
         let mut counts = vec![0.0; self.wanted.len()];
         let mut sightings = Vec::new();
-        for (text, weight) in fields.into_iter().filter(|(text, _)| !text.is_empty()) {
+        for text in document.texts().into_iter().filter(|text| !text.is_empty()) {
             sightings.clear();
             // A list may have its characters escaped.
             let text =
                 if text.starts_with('[') && text.contains('\\') { &list(text).join("\n") } else { text };
             self.look(text, &mut sightings);
-            self.count(text, weight, &sightings, &mut counts);
+            self.count(text, &sightings, &mut counts);
         }
         counts
     }
@@ -181,7 +170,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    fn count(&self, text: &str, weight: f64, sightings: &[Sighting], counts: &mut [f64]) {
+    fn count(&self, text: &str, sightings: &[Sighting], counts: &mut [f64]) {
         let is_at = |position: usize, stem: usize| {
             let from = sightings.partition_point(|sighting| sighting.position < position);
             sightings[from..]
@@ -199,20 +188,7 @@ impl<'a> Matcher<'a> {
                     .count(),
                 Wanted::Character(character) => text.matches(*character).count(),
             };
-            counts[index] += weight * count as f64;
+            counts[index] += count as f64;
         }
     }
-}
-
-/// The worth of a clue, given the number of rows that have it.
-pub fn rarity(rows: f64, having: f64) -> f64 {
-    (1.0 + (rows - having).max(0.0).mul_add(1.0, 0.5) / (having + 0.5)).ln()
-}
-
-/// BM25's saturation: how soon repetition stops to count.
-const SATURATION: f64 = 0.8;
-
-/// BM25's value of a number of occurrences, 1 for one. Without its correction for length, which cost 1.2 points of LoCoMo.
-pub fn saturated(count: f64) -> f64 {
-    count * (SATURATION + 1.0) / (count + SATURATION)
 }

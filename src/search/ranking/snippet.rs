@@ -1,7 +1,7 @@
 //! The passage of a text that shows why it was found, with the matches marked.
 
-use super::rank::list;
-use super::score::Matcher;
+use super::matcher::Matcher;
+use crate::search::list;
 use crate::store::index::search::Document;
 
 /// A passage. Marks are byte ranges of matches in it.

@@ -1,12 +1,14 @@
 //! Chooses the rows that are worth reading in full, by the index's lists for each clue (docs/decisions/003-search.md).
 
-use rusqlite::Connection;
+pub mod filter;
+pub mod scope;
 
-use super::query::{Clue, Query, Shape};
-use super::scope::Scope;
-use super::score::{rarity, saturated};
-use super::spelling;
-use super::words::key;
+use rusqlite::Connection;
+use scope::Scope;
+
+use super::language::words::key;
+use super::query::{Clue, Query, Shape, spelling};
+use super::ranking::{rarity, saturated};
 use crate::config::Search as Settings;
 use crate::store::StoreError;
 use crate::store::index::search::Place;

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
 
-use super::query::Query;
-use super::rank::{Entry, Search, list};
-use super::{Filter, Request, words_cut};
+use super::{Entry, Search};
 use crate::config::Search as Settings;
 use crate::model::Millis;
+use crate::search::query::Query;
+use crate::search::{Filter, Request, list, words_cut};
 use crate::store::StoreError;
 use crate::store::index::search::{Document, Kind};
 
@@ -55,8 +55,8 @@ pub fn likely_files(
         now,
         ..Request::default()
     };
-    // By their own words alone, and each counted once wherever it stands.
-    let settings = Settings { depth: READ_NOTES, context_weight: 0.0, head_weight: 1.0, ..settings.clone() };
+    // By their own words alone.
+    let settings = Settings { depth: READ_NOTES, context_weight: 0.0, ..settings.clone() };
     let (entries, rarities) = Search::new(database, &request, &settings)?.rows(&mut query)?;
     let mut sums = sums(&entries, &weights(&query, &rarities), now);
     let largest = sums.values().copied().fold(0.0, f64::max);
