@@ -71,6 +71,7 @@ pub fn run(
     machine: Box<dyn Machine>,
     announce: impl FnOnce(&str, u16) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    crate::worker::system::ram::share_arenas();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(4)

@@ -19,6 +19,7 @@ use tower::ServiceExt;
 use super::connections::{Connection, Connections};
 use super::guard::{self, Permit};
 use super::{Viewer, handover, reply};
+use crate::worker::system::ram::TrimTimer;
 
 /// Maximum time to receive a request's head, and between two requests of a connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -67,12 +68,17 @@ fn reserve(address: SocketAddr) -> io::Result<TcpSocket> {
 pub async fn serve(viewer: Arc<Viewer>, port: Port, handover: Option<UnixListener>, router: Router) {
     let mut connections = Connections::default();
     let mut check = tokio::time::interval(PRESENCE_CHECK);
+    // Most code runs once: a bridge that waits for the next page needs little of it in memory.
+    let mut trim = TrimTimer::after_start();
     while !viewer.presence.is_over(Instant::now()) {
         tokio::select! {
-            _ = check.tick() => {}
+            _ = check.tick() => {
+                trim.tick();
+            }
             () = answer_second(handover.as_ref(), &viewer) => {}
             accepted = port.listener.accept() => match accepted {
                 Ok((stream, client)) => {
+                    trim.reset();
                     let Ok(server) = stream.local_addr() else { continue };
                     let connection = Arc::new(Connection::new(client, server));
                     let task = tokio::spawn(converse(stream, Arc::clone(&connection), Arc::clone(&viewer), router.clone()));
