@@ -241,6 +241,12 @@ eval-recall: ## Replay transcripts and print figures about the context of sessio
 	@DATA=$(if $(DATA),$(abspath $(DATA))) SEED=$(SEED) STARTS=$(STARTS) MOMENTS=$(MOMENTS) \
 	 $(CARGO) bench --locked --quiet --profile dev --config profile.dev.package.claude-mem.opt-level=1 --bench eval_recall
 
+# The same replay: memories that starts show although their code is gone or reversed (benches/eval_true/main.rs).
+.PHONY: eval-true
+eval-true: ## Replay transcripts and count memories that no longer hold (make eval-true DATA=dir)
+	@DATA=$(if $(DATA),$(abspath $(DATA))) \
+	 $(CARGO) bench --locked --quiet --profile dev --config profile.dev.package.claude-mem.opt-level=1 --bench eval_true
+
 .PHONY: clean
 clean: ## Remove build output
 	$(CARGO) clean

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use claude_mem::config::Config;
 use claude_mem::context::in_session::{self, InSessionQuery, Snippet, Trigger};
-use claude_mem::context::{self, Hint, RelevanceQuery, relevance};
+use claude_mem::context::{self, Explained, Hint, RelevanceQuery, relevance};
 use claude_mem::model::{Event, EventBody, SessionId, SessionStamp};
 use claude_mem::nudge;
 use claude_mem::store;
@@ -19,6 +19,7 @@ use crate::history::within;
 use crate::project::Project;
 use crate::replay::{Scratch, Worker};
 use crate::repo::Repo;
+use crate::tree::{Fate, Tree};
 
 /// The kind of a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +48,17 @@ pub struct Case {
     pub ms: f64,
     /// The lines, those of a start with their layers.
     pub lines: Vec<(&'static str, String)>,
+    /// The memories that were shown, with the fate of their code.
+    pub shown: Vec<ShownMemory>,
     /// The best memories for a prompt, whatever the floor: fit, text and changed files.
     pub candidates: Vec<(f64, String)>,
+}
+
+/// A memory that a moment showed: an observation, or a session.
+pub struct ShownMemory {
+    pub layer: &'static str,
+    pub text: String,
+    pub fate: Fate,
 }
 
 /// Learnings that are noted at a start.
@@ -73,6 +83,7 @@ pub fn replay(scratch: &Scratch, project: &Project) -> Result<(Vec<Case>, Vec<Me
         waiting: HashMap::new(),
         count: HashMap::new(),
         repo: Repo::default(),
+        tree: Tree::default(),
         cases: Vec::new(),
     };
     for event in &project.events {
@@ -97,6 +108,7 @@ struct Player<'a> {
     waiting: HashMap<String, Vec<Event>>,
     count: HashMap<String, usize>,
     repo: Repo,
+    tree: Tree,
     cases: Vec<Case>,
 }
 
@@ -111,6 +123,7 @@ impl Player<'_> {
             }
             EventBody::Prompt { text } => {
                 self.end_turn(session, event)?;
+                self.tree.prompt(session);
                 self.ask(
                     session,
                     Kind::Prompt,
@@ -134,6 +147,7 @@ impl Player<'_> {
                     self.ask(session, Kind::Edit, asked, &trigger, event.at)?;
                 }
                 self.repo.record(session, tool, &payload, &self.project.root);
+                self.tree.record(session, tool, &self.project.root);
                 self.waiting.entry(session.id.as_str().to_owned()).or_default().push(event.clone());
             }
             EventBody::Summarize(_) | EventBody::End { .. } => self.end_turn(session, event)?,
@@ -191,8 +205,10 @@ impl Player<'_> {
         if !built.text.is_empty() {
             self.note("context", session, built.log_data(budget, "worker", source), now)?;
         }
+        let shown = self.fates(&built.lines)?;
         let case = Case {
             kind: Kind::Start,
+            shown,
             asked: source.unwrap_or_default().to_owned(),
             tokens: built.tokens,
             text: built.text,
@@ -250,8 +266,10 @@ impl Player<'_> {
         };
         let candidates = fits.iter().map(|fitted| (fitted.fit, text(&fitted.memory))).take(3).collect();
         let lines = snippet.lines.iter().map(|line| (line.layer, line.text.clone())).collect();
+        let shown = self.fates(&snippet.lines)?;
         let case = Case {
             kind,
+            shown,
             asked,
             tokens: snippet.tokens,
             text: snippet.text,
@@ -286,7 +304,28 @@ impl Player<'_> {
             ms: 0.0,
             lines: Vec::new(),
             candidates: Vec::new(),
+            shown: Vec::new(),
         }
+    }
+
+    /// The fate of each memory among the lines.
+    fn fates(&self, lines: &[Explained]) -> Result<Vec<ShownMemory>> {
+        let mut shown = Vec::new();
+        for line in lines {
+            let turns = match (line.shows, &line.session) {
+                (Some(id), _) => {
+                    let table = if id > 0 { "observations" } else { "session_summaries" };
+                    let sql = format!("SELECT session_id, coalesce(prompt_number, 0) FROM {table} WHERE id = ?1");
+                    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+                    vec![self.database.prepare_cached(&sql)?.query_row([id.abs()], read)?]
+                }
+                (None, Some(session)) => self.tree.turns_of(session),
+                (None, None) => continue,
+            };
+            let fate = self.tree.fate(&turns);
+            shown.push(ShownMemory { layer: line.layer, text: line.text.clone(), fate });
+        }
+        Ok(shown)
     }
 }
 

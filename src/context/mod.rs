@@ -128,6 +128,9 @@ pub struct Explained {
     /// The memory that it is about; that of a summary is negative.
     #[serde(skip)]
     pub shows: Option<i64>,
+    /// The session that it is about, if it is about a whole one.
+    #[serde(skip)]
+    pub session: Option<String>,
 }
 
 impl Explained {
@@ -139,6 +142,7 @@ impl Explained {
             why: line.why.clone(),
             key: line.key(),
             shows: line.shows,
+            session: line.session.clone(),
             text,
         }
     }

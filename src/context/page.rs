@@ -15,6 +15,8 @@ pub struct Line {
     pub text: String,
     /// The memory that it shows.
     pub shows: Option<i64>,
+    /// The session that it is about, if it is about a whole one.
+    pub session: Option<String>,
     /// The part of it that does not change with time; the whole text if empty.
     pub lasting: String,
     /// The reason for its choice, for `--explain`.

@@ -56,7 +56,13 @@ pub fn lines(request: &Request<'_>, sessions: &[SessionLine]) -> Vec<Line> {
             (_, false) => "a recent session",
         };
         let text = format!("{}: {digest}", when(request, session));
-        lines.push(Line { text, lasting: digest, why: why.into(), ..Line::default() });
+        lines.push(Line {
+            text,
+            lasting: digest,
+            why: why.into(),
+            session: Some(session.id.clone()),
+            ..Line::default()
+        });
     }
     lines.extend(open_items(request, sessions, of_branch));
     lines
@@ -156,7 +162,7 @@ fn open_items(request: &Request<'_>, sessions: &[SessionLine], of_branch: Option
                 text: format!("{item} ({when})"),
                 lasting: item,
                 why: "left open, and not done since".into(),
-                shows: None,
+                ..Line::default()
             });
         }
     }
