@@ -244,7 +244,8 @@ eval-recall: ## Replay transcripts and print figures about the context of sessio
 # The same replay: memories that starts show although their code is gone or reversed (benches/eval_true/main.rs).
 .PHONY: eval-true
 eval-true: ## Replay transcripts and count memories that no longer hold (make eval-true DATA=dir)
-	@DATA=$(if $(DATA),$(abspath $(DATA))) \
+	@CLAUDE_MEM_HOME=$(abspath $(MODEL_CACHE)) $(CARGO) run --locked --quiet --bin claude-mem -- model install || true
+	@DATA=$(if $(DATA),$(abspath $(DATA))) CLAUDE_MEM_EVAL_MODELS=$(abspath $(MODEL_CACHE))/models \
 	 $(CARGO) bench --locked --quiet --profile dev --config profile.dev.package.claude-mem.opt-level=1 --bench eval_true
 
 .PHONY: clean

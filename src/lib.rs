@@ -28,6 +28,7 @@
 //! - [`compress`]: from a turn to its note, summary and digest
 //! - [`tools`]: tool events, parsed once
 //! - [`llm`]: models, and the only network access
+//! - [`anchors`]: the code that a memory is about, compared with a working tree
 //! - [`symbols`]: functions and types of a file, and their changes by an edit
 //! - [`store`]: the database, and all SQL
 //! - [`spool`]: events that the database could not store yet
@@ -36,6 +37,7 @@
 //! - [`privacy`]: private parts that are not stored, and secrets that are not sent
 //! - [`files`]: atomic writes, free space and its reserve
 //! - [`config`], [`paths`]: settings; paths, and network file systems
+//! - [`value`]: sessions without memory, and their comparison with the others
 //! - [`tokens`]: token counts of texts
 //! - [`text`]: ages in words, bounded lines, text without control sequences
 //! - [`hook_events`]: the Claude Code events that call our hook
@@ -46,6 +48,8 @@
 //!
 //! The hook links nothing asynchronous: it is built without the `service` feature.
 
+#[cfg(feature = "service")]
+pub mod anchors;
 pub mod api;
 #[cfg(feature = "service")]
 pub mod backfill;
@@ -93,6 +97,7 @@ pub mod text;
 pub mod tokens;
 #[cfg(feature = "service")]
 pub mod tools;
+pub mod value;
 #[cfg(feature = "service")]
 pub mod viewer;
 #[cfg(feature = "service")]

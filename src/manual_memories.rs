@@ -7,7 +7,8 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use crate::api::{Changed, EditRequest, Saved, Statement};
+use crate::anchors::WorkingTree;
+use crate::api::{Changed, EditRequest, Saved, Statement, Veto};
 use crate::compress::redacted;
 use crate::config::Capture;
 use crate::learn;
@@ -16,11 +17,11 @@ use crate::privacy::redact::Redactor;
 use crate::privacy::tags::PrivateTags;
 use crate::project::Project;
 use crate::responses;
-use crate::store::corrections::Amendment;
+use crate::store::corrections::{Amendment, vetoes};
 use crate::store::index::search::Kind;
-use crate::store::memory::manual::{Forgettable, Stated};
-use crate::store::memory::{learnings, manual as store, new_uid};
-use crate::store::{StoreError, projects};
+use crate::store::memory::manual::{Forgettable, Outcome, Stated};
+use crate::store::memory::{anchors, learnings, manual as store, new_uid};
+use crate::store::{StoreError, browse, projects};
 use crate::text::line::one_line;
 
 /// Maximum length of a memory; a longer text is a document.
@@ -179,6 +180,54 @@ pub fn forget(
         Forgettable::Learning(id) => format!("L{id}"),
     };
     Ok(outcome.map(|outcome| Changed { reference, title: outcome.title, changed: outcome.changed }))
+}
+
+/// The statements of a memory, with their project: title and summary of a note, the text of a learning.
+pub fn statements(database: &Connection, memory: Forgettable) -> Result<Vec<(String, String)>, StoreError> {
+    match memory {
+        Forgettable::Observation(id) => {
+            let Some(note) = browse::note(database, id)?.map(|found| found.note) else {
+                return Ok(Vec::new());
+            };
+            let texts = [note.title, note.summary].into_iter().flatten();
+            let texts = texts.filter(|text| !text.trim().is_empty());
+            Ok(texts.map(|text| (note.project.clone(), text)).collect())
+        }
+        Forgettable::Learning(id) => {
+            let found = learnings::get(database, id)?;
+            Ok(found
+                .map(|learning| (learning.project.unwrap_or_default(), learning.content))
+                .into_iter()
+                .collect())
+        }
+    }
+}
+
+/// Vetoes the statements of a memory. Returns the vetoes; none if there is no such memory.
+pub fn veto(database: &mut Connection, memory: Forgettable, now: Millis) -> Result<Vec<Veto>, StoreError> {
+    let mut made = Vec::new();
+    for (project, statement) in statements(database, memory)? {
+        let id = vetoes::add(database, &project, &statement, None, now)?;
+        let key = vetoes::key(&statement);
+        made.push(Veto { id, project, statement, key, created_at: now });
+    }
+    Ok(made)
+}
+
+/// Confirms a stale note: from now on it is compared with the code as it is now. `tree` opens the working tree of the note's
+/// project. Returns `None` if there is no such note.
+pub fn confirm(
+    database: &mut Connection,
+    id: i64,
+    tree: impl FnOnce(&Path) -> WorkingTree,
+) -> Result<Option<Outcome>, StoreError> {
+    let Some((title, root)) = store::place_of(database, id)? else { return Ok(None) };
+    let known = anchors::of_note(database, id)?;
+    let now_there = tree(Path::new(&root)).taken_again(&known);
+    let transaction = database.transaction()?;
+    anchors::replace(&transaction, id, &now_there)?;
+    transaction.commit()?;
+    Ok(Some(Outcome { title, changed: known != now_there }))
 }
 
 /// The project of a statement: the named one, else that of its directory.

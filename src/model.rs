@@ -309,6 +309,38 @@ impl CodeChange {
     }
 }
 
+/// State of the code that a memory is about, compared with the memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// As the memory left it, or nothing is known against it.
+    #[default]
+    Holds,
+    /// Changed since.
+    Changed,
+    /// Taken out, or reversed.
+    Gone,
+}
+
+impl Standing {
+    /// Returns the stored word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Changed => "changed",
+            Self::Gone => "gone",
+        }
+    }
+
+    /// Parses a stored word; anything else holds.
+    pub fn from_word(word: Option<&str>) -> Self {
+        match word {
+            Some("changed") => Self::Changed,
+            Some("gone") => Self::Gone,
+            _ => Self::Holds,
+        }
+    }
+}
+
 /// A function, method or type that an edit added, changed or removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionChange {

@@ -30,6 +30,7 @@ mod report;
 #[path = "../eval_notes/response.rs"]
 mod response;
 mod sample;
+#[allow(dead_code, reason = "`make eval-true` needs more of it")]
 mod session;
 #[path = "../eval_notes/transcript.rs"]
 mod transcript;

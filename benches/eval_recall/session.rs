@@ -1,17 +1,20 @@
 //! Replays a project's events, and queries the memory at each recall moment, like the routes do.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
+use claude_mem::anchors::{self as compare, FileState};
 use claude_mem::config::Config;
 use claude_mem::context::in_session::{self, InSessionQuery, Snippet, Trigger};
-use claude_mem::context::{self, Explained, Hint, RelevanceQuery, relevance};
-use claude_mem::model::{Event, EventBody, SessionId, SessionStamp};
+use claude_mem::context::{self, CodeCheck, Explained, Hint, RelevanceQuery, relevance};
+use claude_mem::model::{Event, EventBody, SessionId, SessionStamp, Standing};
 use claude_mem::nudge;
 use claude_mem::store;
 use claude_mem::store::context::{self as table, Memory, Shown};
 use claude_mem::store::log::{LogEntry, log};
+use claude_mem::store::memory::anchors;
 use rusqlite::{Connection, params};
 use serde_json::Value;
 
@@ -184,6 +187,7 @@ impl Player<'_> {
             relevance::SearchRelevance::new(&self.database, &self.config.search, &self.project.name, now);
         let recall = |question: &RelevanceQuery| search.find(question);
         let budget = usize::try_from(self.config.context.budget)?;
+        let standing = |note| self.standing(note);
         let repo_state = self.repo.state(session, &self.project.root);
         let built = context::build(
             &self.database,
@@ -195,6 +199,7 @@ impl Player<'_> {
                 source,
                 repo_state,
                 recall: Some(&recall),
+                code: CodeCheck(Some(&standing)),
                 hint: Hint::default(),
                 now,
                 budget,
@@ -243,6 +248,7 @@ impl Player<'_> {
         };
         let budget = usize::try_from(budget)?;
         let id = SessionId(session.id.as_str().to_owned());
+        let standing = |note| self.standing(note);
         let request = InSessionQuery {
             project: &self.project.name,
             project_path: &self.project.root,
@@ -250,6 +256,7 @@ impl Player<'_> {
             settings: &self.config.search,
             now,
             budget,
+            code: CodeCheck(Some(&standing)),
         };
         let began = Instant::now();
         let snippet: Snippet = in_session::build(&self.database, &request, trigger, &Shown::default())?;
@@ -308,6 +315,16 @@ impl Player<'_> {
         }
     }
 
+    /// Compares a note with the files as the transcripts leave them. A file whose text is unknown counts as unchanged.
+    fn standing(&self, note: i64) -> Option<Standing> {
+        let mut anchors = anchors::of_note(&self.database, note).ok()?;
+        anchors.retain(|anchor| {
+            !self.tree.has(&anchor.file_path) || self.tree.text(&anchor.file_path).is_some()
+        });
+        let file = |path: &str| self.tree.text(path).map(|text| Arc::new(FileState::of(path, text)));
+        (!anchors.is_empty()).then(|| compare::standing(&anchors, file))
+    }
+
     /// The fate of each memory among the lines.
     fn fates(&self, lines: &[Explained]) -> Result<Vec<ShownMemory>> {
         let mut shown = Vec::new();
@@ -315,7 +332,8 @@ impl Player<'_> {
             let turns = match (line.shows, &line.session) {
                 (Some(id), _) => {
                     let table = if id > 0 { "observations" } else { "session_summaries" };
-                    let sql = format!("SELECT session_id, coalesce(prompt_number, 0) FROM {table} WHERE id = ?1");
+                    let sql =
+                        format!("SELECT session_id, coalesce(prompt_number, 0) FROM {table} WHERE id = ?1");
                     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
                     vec![self.database.prepare_cached(&sql)?.query_row([id.abs()], read)?]
                 }

@@ -146,7 +146,8 @@ impl Tree {
             let there = self.files.get(file).map(|file| &file.lines);
             let has = |hash: &&Hash| there.is_some_and(|lines| lines.contains(*hash));
             (added, left) = (added + lines.added.len(), left + lines.added.iter().filter(has).count());
-            (removed, back) = (removed + lines.removed.len(), back + lines.removed.iter().filter(has).count());
+            (removed, back) =
+                (removed + lines.removed.len(), back + lines.removed.iter().filter(has).count());
         }
         let share = |part: usize, whole: usize| part as f64 / whole.max(1) as f64;
         let is_back = removed > 0 && share(back, removed) >= 1.0 - LEAST_LEFT;

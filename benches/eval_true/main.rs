@@ -2,7 +2,8 @@
 //! showed were about code that had been taken out or reversed by then.
 //!
 //! The judge follows every edit of the transcripts line by line (`eval_recall/tree.rs`). A memory whose turns added lines counts as
-//! gone if at most a fifth of them is left, and as reversed if the lines that it removed are back as well.
+//! gone if at most a fifth of them is left, and as reversed if the lines that it removed are back as well. Then the table of vetoes
+//! (`vetoes.rs`), by meaning if `CLAUDE_MEM_EVAL_MODELS` names a directory of models.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -33,6 +34,7 @@ mod session;
 mod transcript;
 #[path = "../eval_recall/tree.rs"]
 mod tree;
+mod vetoes;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -59,7 +61,12 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let data = std::env::var("DATA").unwrap_or_default();
-    ensure!(!data.is_empty(), "DATA is missing; run `make eval-true DATA=dir`, with transcripts in dir/PROJECT/claude/**/*.jsonl");
+    ensure!(
+        !data.is_empty(),
+        "DATA is missing; run `make eval-true DATA=dir`, with transcripts in dir/PROJECT/claude/**/*.jsonl"
+    );
+    let models = std::env::var_os("CLAUDE_MEM_EVAL_MODELS").map(PathBuf::from);
+    vetoes::print(models.as_deref())?;
     let mut cases = Vec::new();
     for folder in folders(Path::new(&data))? {
         let project = Project::read(&folder)?;
@@ -117,7 +124,9 @@ fn print(cases: &[Case]) {
             }
         }
     }
-    println!("| project | memories | shown | followed | changed | gone | reversed | gone or reversed, of those shown |\n|---|---|---|---|---|---|---|---|");
+    println!(
+        "| project | memories | shown | followed | changed | gone | reversed | gone or reversed, of those shown |\n|---|---|---|---|---|---|---|---|"
+    );
     for ((project, kind), count) in &counts {
         let share = 100.0 * (count.gone + count.reversed) as f64 / count.shown.max(1) as f64;
         println!(

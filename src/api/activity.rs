@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::history::{EventLine, NoteLine};
-use super::{Health, QueueStats};
+use super::{Effects, Health, QueueStats};
 
 /// The activity at this moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -53,6 +53,8 @@ pub struct Value {
     pub by_project: Vec<ValueRow>,
     /// The total.
     pub total: ValueRow,
+    /// The use of memories, and what had to be found again.
+    pub effects: Effects,
 }
 
 /// Costs and results of a day, a model or a project.

@@ -42,6 +42,14 @@ pub struct MergeRequest {
     pub ids: Vec<i64>,
 }
 
+/// Marks a note as replaced by another one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SupersedeRequest {
+    /// Id of the note that replaces it; none to undo.
+    pub by: Option<i64>,
+}
+
 /// Blocks a statement: it is hidden, not shown and not stored again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -95,6 +103,18 @@ pub struct Curated {
     pub vetoes: Vec<Veto>,
     /// The learnings of a project.
     pub learnings: Vec<LearningRow>,
+    /// Notes whose code has changed or is gone.
+    pub stale: Vec<StaleNote>,
+}
+
+/// A note whose code is no longer as the note left it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StaleNote {
+    /// The note.
+    #[serde(flatten)]
+    pub note: NoteLine,
+    /// changed or gone.
+    pub standing: String,
 }
 
 /// A learning in a list.

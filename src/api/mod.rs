@@ -11,6 +11,7 @@ mod history;
 mod memories;
 mod sessions;
 mod status;
+mod value;
 
 pub use activity::{Activity, DayCount, Days, Setting, Settings, Value, ValueRow};
 pub use context::{
@@ -18,7 +19,8 @@ pub use context::{
     PrintedContext,
 };
 pub use corrections::{
-    Curated, EditRequest, LearningRow, MergeRequest, PinRequest, Veto, VetoRequest, Vetoes,
+    Curated, EditRequest, LearningRow, MergeRequest, PinRequest, StaleNote, SupersedeRequest, Veto,
+    VetoRequest, Vetoes,
 };
 pub use error::{ApiError, ErrorBody, ErrorCode};
 pub use history::{
@@ -34,6 +36,7 @@ pub use sessions::{Queued, SessionRow, SessionStatus, Sessions, SessionsQuery, S
 pub use status::{
     DatabaseStatus, Health, HealthStatus, Overview, ProviderStatus, QueueStats, Recovery, Status,
 };
+pub use value::{Again, Effects, Holdout, Measure, Moment};
 
 /// Paths of the routes. A `{…}` segment stands for a value.
 pub mod route {
@@ -95,6 +98,10 @@ pub mod route {
     pub const PIN: &str = "/api/observations/{id}/pin";
     /// POST of a [`MergeRequest`](super::MergeRequest): [`Changed`](super::Changed).
     pub const MERGE: &str = "/api/observations/{id}/merge";
+    /// POST of a [`SupersedeRequest`](super::SupersedeRequest): [`Changed`](super::Changed).
+    pub const SUPERSEDE: &str = "/api/observations/{id}/supersede";
+    /// POST: confirms a stale note; [`Changed`](super::Changed).
+    pub const KEEP: &str = "/api/observations/{id}/keep";
     /// POST of a [`VetoRequest`](super::VetoRequest): [`Vetoes`](super::Vetoes).
     pub const VETOES: &str = "/api/vetoes";
     /// DELETE: [`Changed`](super::Changed).
@@ -119,7 +126,7 @@ pub mod route {
     pub const METRICS: &str = "/metrics";
 
     /// Every route with its methods, in the order of the documentation.
-    pub const ALL: [(&str, &str); 39] = [
+    pub const ALL: [(&str, &str); 41] = [
         ("GET", HEALTH),
         ("POST", NUDGE),
         ("GET", QUEUE_STATS),
@@ -148,6 +155,8 @@ pub mod route {
         ("POST", EDIT),
         ("POST", PIN),
         ("POST", MERGE),
+        ("POST", SUPERSEDE),
+        ("POST", KEEP),
         ("POST", VETOES),
         ("DELETE", VETO),
         ("GET", CURATED),

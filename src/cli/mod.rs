@@ -101,6 +101,20 @@ enum Command {
     Queue(service::queue::Arguments),
     /// Delete memories permanently
     Forget(memories::forget::Arguments),
+    /// Pin memories, so that they are in every context of their project
+    Pin(memories::correct::PinArguments),
+    /// Veto statements: they are not shown or stored again, whoever makes them
+    Veto(memories::correct::VetoArguments),
+    /// Mark a memory as replaced by a later one
+    Supersede(memories::correct::SupersedeArguments),
+    /// Merge memories that say the same into one
+    Merge(memories::correct::MergeArguments),
+    /// Change the text of a memory; earlier versions are kept
+    Edit(memories::correct::EditArguments),
+    /// Walk through the memories whose code has changed: keep, edit or forget each
+    Review(memories::review::Arguments),
+    /// Show how memory was used, and its effect on sessions
+    Value(memories::value::Arguments),
     /// Show cost and savings
     Stats(memories::stats::Arguments),
     /// Back up the database while it is in use, and verify the copy
@@ -212,6 +226,13 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
         Command::Call(arguments) => service::call::run(&home, arguments),
         Command::Queue(arguments) => service::queue::run(&home, &environment, arguments),
         Command::Forget(arguments) => memories::forget::run(&home, &environment, arguments),
+        Command::Pin(arguments) => memories::correct::pin(&home, arguments),
+        Command::Veto(arguments) => memories::correct::veto(&home, &environment, arguments),
+        Command::Supersede(arguments) => memories::correct::supersede(&home, arguments),
+        Command::Merge(arguments) => memories::correct::merge(&home, arguments),
+        Command::Edit(arguments) => memories::correct::edit(&home, arguments),
+        Command::Review(arguments) => memories::review::run(&home, &environment, arguments),
+        Command::Value(arguments) => memories::value::run(&home, &environment, arguments),
         Command::Stats(arguments) => memories::stats::run(&home, &environment, arguments),
         Command::Backup(arguments) => data::backup::run(&home, arguments),
         Command::Restore(arguments) => data::restore::run(&home, &environment, arguments),

@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 
 use crate::api::{
     self, ApiError, Changed, ContextQuery, ContextResponse, Day, Health, InSessionQuery, InSessionResponse,
-    Memories, Projects, Recent, Saved, SearchQuery, SearchResponse, SessionHistory, Statement, Timeline,
-    Within, route,
+    Memories, MergeRequest, PinRequest, Projects, Recent, Saved, SearchQuery, SearchResponse, SessionHistory,
+    Statement, SupersedeRequest, Timeline, VetoRequest, Vetoes, Within, route,
 };
 use crate::config::{Config, Environment};
 use crate::context::Hint;
@@ -28,8 +28,10 @@ use crate::repository::Repositories;
 use crate::responses;
 use crate::search::{self, Request, Similarity, embedding};
 use crate::store::context::Shown;
+use crate::store::corrections;
 use crate::store::index::search as index;
 use crate::store::index::search::Kind;
+use crate::store::memory::manual::Outcome;
 use crate::store::{self, StoreError, browse, projects};
 use crate::worker::session_context::{self, ClientMemory};
 use crate::{clock, manual_memories};
@@ -229,6 +231,46 @@ impl MemoryClient {
         .await
     }
 
+    /// Pins a memory, or unpins it.
+    pub async fn pin(&self, id: &str, pinned: bool) -> Result<Changed, ClientError> {
+        let what = manual_memories::forgettable(id)?;
+        let call = Call::post(&on(route::PIN, id), &PinRequest { pinned });
+        let reference = id.to_owned();
+        self.write(call, move |database, _| {
+            corrected(reference, corrections::pin(database, what, pinned, clock::now())?)
+        })
+        .await
+    }
+
+    /// Vetoes the statements of a memory.
+    pub async fn veto(&self, id: &str) -> Result<Vetoes, ClientError> {
+        let what = manual_memories::forgettable(id)?;
+        let request = VetoRequest { memory: id.to_owned(), ..VetoRequest::default() };
+        let call = Call::post(route::VETOES, &request);
+        self.write(call, move |database, _| {
+            Ok(Vetoes { vetoes: manual_memories::veto(database, what, clock::now())? })
+        })
+        .await
+    }
+
+    /// Marks a note as replaced by another one, or undoes it.
+    pub async fn supersede(&self, id: i64, by: Option<i64>) -> Result<Changed, ClientError> {
+        let call = Call::post(&on(route::SUPERSEDE, &id.to_string()), &SupersedeRequest { by });
+        self.write(call, move |database, _| {
+            corrected(id.to_string(), corrections::supersede(database, id, by)?)
+        })
+        .await
+    }
+
+    /// Merges notes into one.
+    pub async fn merge(&self, id: i64, ids: Vec<i64>) -> Result<Changed, ClientError> {
+        let call = Call::post(&on(route::MERGE, &id.to_string()), &MergeRequest { ids: ids.clone() });
+        self.write(call, move |database, _| {
+            corrected(id.to_string(), corrections::merge(database, id, &ids, clock::now())?)
+        })
+        .await
+    }
+
     /// Returns the context of a session that starts.
     pub async fn context(&self, query: ContextQuery) -> Result<ContextResponse, ClientError> {
         let (hint, client_memory) = (Hint::of(&self.home), ClientMemory::of(&self.environment));
@@ -251,7 +293,16 @@ impl MemoryClient {
             .ok_or_else(|| ClientError::Message(format!("unknown trigger {trigger}")))?;
         let call = Call::get(&route::IN_SESSION.replace("{trigger}", trigger), &query);
         self.read(call, move |database, config| {
-            Ok(session_context::in_session(database, config, &query, &parsed, &Shown::default())?.1)
+            let repositories = Repositories::default();
+            let built = session_context::in_session(
+                database,
+                config,
+                &repositories,
+                &query,
+                &parsed,
+                &Shown::default(),
+            );
+            Ok(built?.1)
         })
         .await
     }
@@ -291,6 +342,17 @@ impl MemoryClient {
             Ok(Err(_)) | Err(_) => Ok(None),
         }
     }
+}
+
+/// The route for a memory.
+fn on(route: &str, id: &str) -> String {
+    route.replace("{id}", &encoded(id.trim_start_matches('#')))
+}
+
+fn corrected(reference: String, outcome: Option<Outcome>) -> Result<Changed, ClientError> {
+    let missing = || ClientError::Message(format!("there is no memory {reference}"));
+    let Outcome { title, changed } = outcome.ok_or_else(missing)?;
+    Ok(Changed { reference, title, changed })
 }
 
 /// Returns the worker's health. Connecting makes a service manager start a stopped worker.

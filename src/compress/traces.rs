@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use crate::anchors::blob_id;
 use crate::privacy::redact::Redactor;
 use crate::project::without_worktree;
 use crate::store::memory::traces::{EditTrace, Hash, Repair, hash, line_hash};
@@ -34,8 +35,10 @@ pub fn edit_trace(event: &ToolEvent) -> Option<EditTrace> {
         }
         None => (with('-').collect(), with('+').collect()),
     };
-    let mut trace = EditTrace { file_path: without_worktree(&edit.path).to_owned(), removed, added };
-    settle(&mut trace);
+    let blob = edit.change.as_ref().map(|change| blob_id(change.after.as_bytes()));
+    let file_path = without_worktree(&edit.path).to_owned();
+    let mut trace = EditTrace { file_path, removed, added, blob };
+    trace.settle();
     Some(trace).filter(|trace| !trace.removed.is_empty() || !trace.added.is_empty())
 }
 
@@ -44,25 +47,12 @@ pub fn joined(traces: Vec<EditTrace>) -> Vec<EditTrace> {
     let mut joined: Vec<EditTrace> = Vec::new();
     for trace in traces {
         match joined.iter_mut().find(|known| known.file_path == trace.file_path) {
-            Some(known) => {
-                known.removed.extend(trace.removed);
-                known.added.extend(trace.added);
-                settle(known);
-            }
+            Some(known) => known.then(trace),
             None => joined.push(trace),
         }
     }
     joined.retain(|trace| trace.removed.len().max(trace.added.len()) <= MOST_LINES);
     joined
-}
-
-fn settle(trace: &mut EditTrace) {
-    let both: Vec<Hash> = trace.removed.iter().filter(|hash| trace.added.contains(hash)).copied().collect();
-    for list in [&mut trace.removed, &mut trace.added] {
-        list.retain(|hash| !both.contains(hash));
-        list.sort_unstable();
-        list.dedup();
-    }
 }
 
 /// The failures of a turn that have a signature of their own and were repaired in it: by another command that succeeded, or by

@@ -140,7 +140,7 @@ pub(super) fn file_settings<'a>(file: &Path, text: &str, table: &'a DeTable<'a>)
 }
 
 /// Sections whose keys are merged one by one; any other section is reported as one unknown key.
-pub(super) const KNOWN_SECTIONS: [&str; 18] = [
+pub(super) const KNOWN_SECTIONS: [&str; 19] = [
     "hook",
     "capture",
     "queue",
@@ -158,6 +158,7 @@ pub(super) const KNOWN_SECTIONS: [&str; 18] = [
     "retention",
     "backup",
     "viewer",
+    "value",
     "sync",
 ];
 

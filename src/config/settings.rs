@@ -27,6 +27,7 @@ pub struct Config {
     pub retention: Retention,
     pub backup: Backup,
     pub viewer: Viewer,
+    pub value: Value,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -276,6 +277,14 @@ pub struct Backup {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
+pub struct Value {
+    #[serde(deserialize_with = "at_most_half")]
+    pub holdout_percent: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
 pub struct Viewer {
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub idle_s: u64,
@@ -294,6 +303,14 @@ fn at_least<'de, const MIN: u64, D: serde::Deserializer<'de>>(from: D) -> Result
         .ok()
         .filter(|value| *value >= MIN)
         .ok_or_else(|| serde::de::Error::custom(format_args!("{value} is too small; the minimum is {MIN}")))
+}
+
+fn at_most_half<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let value = i64::deserialize(from)?;
+    u64::try_from(value)
+        .ok()
+        .filter(|value| *value <= 50)
+        .ok_or_else(|| serde::de::Error::custom(format_args!("{value} is not valid; use 0 to 50")))
 }
 
 fn not_negative<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {

@@ -17,6 +17,7 @@ mod scenario;
 mod sessions;
 #[cfg(test)]
 pub(crate) mod tests;
+mod truth;
 mod wording;
 mod words;
 
@@ -28,10 +29,11 @@ use serde_json::{Value, json};
 
 pub use hint::Hint;
 pub use repo_state::{RelevanceQuery, RepoState};
+pub use truth::CodeCheck;
 
 use crate::model::{Millis, SessionId};
 use crate::store::StoreError;
-use crate::store::context::{self as table, SessionLine, Shown};
+use crate::store::context::{self as table, Memory, SessionLine, Shown};
 use crate::store::corrections::vetoes::Vetoes;
 use crate::text::line::one_line;
 use crate::tokens;
@@ -62,6 +64,8 @@ pub struct Request<'a> {
     pub prepare: Option<&'a dyn Fn(&RelevanceQuery)>,
     /// A search, where there is one.
     pub recall: Option<Recall<'a>>,
+    /// Compares memories with the session's working tree.
+    pub code: CodeCheck<'a>,
     /// Lines of the client's own memory, which the model is given anyway.
     pub client_memory: &'a [String],
     /// The closing line about further search.
@@ -184,6 +188,7 @@ const WHOLE: usize = 2000;
 const LEAST_SHARE: usize = 80;
 
 const SESSIONS_READ: u32 = 20;
+const SESSIONS_CHECKED: usize = 6;
 const LEARNINGS_READ: u32 = 60;
 /// A learning longer than this is cut.
 const LEARNING: usize = 260;
@@ -247,8 +252,8 @@ impl<'a> Build<'a> {
             let used = self.request.budget.saturating_sub(self.page.left());
             self.carried = (RESERVE * self.request.budget / WHOLE).saturating_sub(used);
         }
-        let sessions = self.sessions();
         let newest = observations::newest(self.database, self.request);
+        let sessions = self.sessions(newest.as_deref().unwrap_or_default());
         let index = sessions
             .as_ref()
             .map(|sessions| sessions::lines(self.request, sessions).into_iter())
@@ -293,11 +298,22 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// The latest sessions, by when they were last heard of.
-    fn sessions(&self) -> Result<Vec<SessionLine>, StoreError> {
+    /// The latest sessions, by when they were last heard of, without those that no longer hold here.
+    fn sessions(&self, notes: &[Memory]) -> Result<Vec<SessionLine>, StoreError> {
         let is_compacted = self.request.source == Some("compact");
         let asking = if is_compacted { "" } else { self.request.session_id };
-        table::latest_sessions(self.database, self.request.project, asking, SESSIONS_READ)
+        let mut sessions =
+            table::latest_sessions(self.database, self.request.project, asking, SESSIONS_READ)?;
+        let (here, check) = (self.request.repo_state.branch.as_deref(), self.request.code);
+        let mut at = 0;
+        // Those that cannot have a line are not compared with the code.
+        sessions.retain(|session| {
+            let check = if at < SESSIONS_CHECKED { check } else { CodeCheck::default() };
+            let is_kept = !truth::is_undone(session, notes, here, check);
+            at += usize::from(is_kept);
+            is_kept
+        });
+        Ok(sessions)
     }
 
     /// The learnings, best first. Commands share one line: each is a few words, and a session needs them together.

@@ -12,6 +12,7 @@ use super::page::Line;
 use super::repo_state::{RelevanceQuery, is_topic};
 use super::wording::{WIDE, Wording, gives_reason};
 use super::words::{SeenText, WordSet};
+use super::{CodeCheck, truth};
 use crate::model::Millis;
 use crate::project::is_same_file;
 use crate::store::context::{Memory, Part};
@@ -109,12 +110,32 @@ pub fn lines(
             Candidate { memory, score, most, why }
         })
         .collect();
-    candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.memory.id.cmp(&a.memory.id)));
+    let in_order = |a: &Candidate, b: &Candidate| {
+        b.score.total_cmp(&a.score).then_with(|| b.memory.id.cmp(&a.memory.id))
+    };
+    candidates.sort_by(in_order);
+    let mut candidates = admitted(request, candidates);
+    candidates.sort_by(in_order);
     let best = candidates.iter().find(|candidate| !candidate.memory.is_pinned);
     let least = best.map_or(0.0, |best| best.score * LEAST_SHARE);
     candidates.retain(|candidate| candidate.most > others || candidate.score >= least);
     let roots = [request.root.to_owned(), request.project_path.to_owned()];
     Ok(render(candidates, seen, request.now, roots))
+}
+
+/// Candidates that are compared with the code, the best: only these can have a line.
+const MOST_CHECKED: usize = 24;
+
+/// The candidates that may be shown on this branch; those whose code has changed with a lower score.
+fn admitted(request: &Request<'_>, candidates: Vec<Candidate>) -> Vec<Candidate> {
+    let here = request.repo_state.branch.as_deref();
+    let mut kept: Vec<Candidate> = Vec::new();
+    for candidate in candidates {
+        let check = if kept.len() < MOST_CHECKED { request.code } else { CodeCheck::default() };
+        let Some((memory, weight)) = truth::admitted(candidate.memory, here, check) else { continue };
+        kept.push(Candidate { memory, score: candidate.score * weight, ..candidate });
+    }
+    kept
 }
 
 /// Search hits with their scores, from 0 to 1. A search that fails is like none.
@@ -259,7 +280,12 @@ pub fn line(memory: &Memory, wording: &Wording, lead: &str, now: Millis) -> Line
     let words = format!("{lead}{}{}", wording.text(), files_of(memory, wording));
     let reference = reference(memory.id);
     Line {
-        text: format!("{reference} {}, {}: {words}", memory.kind, age::roughly(memory.created_at, now)),
+        text: format!(
+            "{reference} {}, {}{}: {words}",
+            memory.kind,
+            age::roughly(memory.created_at, now),
+            memory.label
+        ),
         lasting: format!("{reference}: {words}"),
         shows: Some(memory.id),
         ..Line::default()

@@ -142,6 +142,7 @@ fn with_prompt(history: &History, start: &Start, settings: &crate::config::Searc
         settings,
         now,
         budget: 400,
+        code: CodeCheck::default(),
     };
     let trigger = Trigger::Prompt { text: start.prompt.clone() };
     in_session::build(&history.database, &query, &trigger, &Shown::default()).unwrap().text

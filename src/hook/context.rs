@@ -15,8 +15,10 @@ use crate::model::{Event, EventBody, Millis, SessionStamp};
 use crate::paths::Home;
 use crate::project::Project;
 use crate::protocol::{HookOutput, HookSpecificOutput, MAX_CONTEXT_UNITS};
+use crate::store::context::WITHHELD_EVENT;
 use crate::store::log::{LogEntry, log};
 use crate::store::{self, projects};
+use crate::value;
 
 /// Prints the context for the session that `event` starts, and a message for the user; nothing if there is neither.
 /// `database` is there if the event went into it, `spooled` if it did not.
@@ -31,7 +33,15 @@ pub fn print(
     let began = Instant::now();
     let opened = database.is_none().then(|| store::open_to_read(home, config.hook.busy_ms).ok()).flatten();
     let database = database.or(opened.as_ref());
-    let answer = context_for(home, config, environment, event, database);
+    let mut answer = context_for(home, config, environment, event, database);
+    let percent = config.value.holdout_percent;
+    let is_withheld =
+        event.session.as_ref().is_some_and(|session| value::is_withheld(session.id.as_str(), percent));
+    if let (Some(unshown), Some(session), Some(database)) =
+        (answer.take_if(|_| is_withheld), &event.session, database)
+    {
+        note_shown(database, WITHHELD_EVENT, session, unshown, began.elapsed(), event.at);
+    }
     let context = answer.as_ref().map(|answer| answer.context.as_str()).unwrap_or_default();
     let notice = notice.or_else(|| start.always(database, answer.as_ref()));
     write_answer(&mut output, "SessionStart", context, notice.as_deref())?;
@@ -139,6 +149,7 @@ fn build(
             repository: None,
             prepare: None,
             recall: None,
+            code: context::CodeCheck::default(),
             client_memory: &[],
             hint: Hint::of(home),
             now,

@@ -20,6 +20,7 @@ use crate::paths::Home;
 use crate::project::Project;
 use crate::protocol::{HookInput, text_of};
 use crate::store;
+use crate::value;
 
 /// The data directory, settings and environment of a request.
 pub struct Asker<'a> {
@@ -169,7 +170,10 @@ impl Asker<'_> {
         let settings = &self.config.context;
         let place = Project::of(session.cwd.as_ref(), &self.config.capture);
         let user_home = self.environment.user_home.as_deref();
-        if !settings.enabled || place.is_without_context(&settings.exclude_projects, user_home) {
+        if !settings.enabled
+            || place.is_without_context(&settings.exclude_projects, user_home)
+            || value::is_withheld(session.id.as_str(), self.config.value.holdout_percent)
+        {
             return Ok(());
         }
         let began = Instant::now();

@@ -156,7 +156,9 @@ fn ends_with_modal(text: &str) -> bool {
         .any(|modal| text.ends_with(modal))
 }
 
-fn is_negated(text: &str) -> bool {
+/// True if the sentence, or the part of it, says what not to do.
+pub fn is_negated(text: &str) -> bool {
+    let text = &text.to_lowercase();
     text.split_whitespace().any(|word| each(NEGATIONS).any(|known| known == word.trim_matches([',', ';'])))
         || each("不要|别用|禁止|不能|不得|ないで|ないこと|いけない|いけません|禁止")
             .any(|word| text.contains(word))

@@ -20,7 +20,7 @@ use crate::paths::Home;
 use crate::worker::system::ram;
 
 /// The names of all tools.
-pub const TOOLS: [&str; 6] = ["search", "timeline", "get", "recent", "save", "forget"];
+pub const TOOLS: [&str; 7] = ["search", "timeline", "get", "recent", "save", "correct", "forget"];
 
 /// Serves the tools of these names until the input ends.
 pub fn run(home: &Home, environment: &Environment, wanted: &[String]) -> anyhow::Result<()> {

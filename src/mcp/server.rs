@@ -22,6 +22,7 @@ use crate::config::Environment;
 use crate::manual_memories;
 use crate::paths::Home;
 use crate::responses;
+use crate::store::index::search::Kind;
 use crate::store::memory::new_uid;
 
 /// The newest protocol version that starts with `initialize`, as this server does.
@@ -173,6 +174,7 @@ impl Inner {
             "get" => self.get(&arguments, peer).await,
             "recent" => self.recent(&arguments, peer).await,
             "save" => self.save(&arguments, peer).await,
+            "correct" => self.correct(&arguments, peer).await,
             _ => self.forget(&arguments, peer).await,
         }
     }
@@ -300,6 +302,38 @@ impl Inner {
         let saved = self.memory.save(statement).await?;
         let word = if saved.known { "Already saved" } else { "Saved" };
         Ok(format!("{word} as {}: {}", saved.reference, crate::text::line::one_line(&saved.title, 200)))
+    }
+
+    async fn correct(&self, arguments: &Arguments, peer: &Peer<RoleServer>) -> Result<String, ClientError> {
+        let (action, wanted) = (arguments.text("action")?, ids(arguments)?);
+        let Some((id, others)) = wanted.split_first() else {
+            return Err(ClientError::Message("ids is empty; ids come from search".into()));
+        };
+        let project = self.project(arguments, peer).await?;
+        self.check_project(&wanted, &project).await?;
+        let note = |id: &String| match responses::referred(id) {
+            Some((Kind::Observation, number)) => Ok(number),
+            _ => Err(not_an_id(id)),
+        };
+        let numbers = || others.iter().map(note).collect::<Result<Vec<i64>, _>>();
+        let title = match action.as_str() {
+            "pin" | "unpin" => self.memory.pin(id, action == "pin").await?.title,
+            "veto" => {
+                let made = self.memory.veto(id).await?.vetoes;
+                made.into_iter().map(|veto| veto.statement).next().unwrap_or_default()
+            }
+            "supersede" => match numbers()?[..] {
+                [by] => self.memory.supersede(note(id)?, Some(by)).await?.title,
+                _ => {
+                    return Err(ClientError::Message(
+                        "supersede needs two ids: the memory that no longer holds, and the one that replaces it".into(),
+                    ));
+                }
+            },
+            "merge" => self.memory.merge(note(id)?, numbers()?).await?.title,
+            _ => return Err(ClientError::Message("action is pin, unpin, veto, supersede or merge".into())),
+        };
+        Ok(format!("Done ({action}): {id} {}", crate::text::line::one_line(&title, 80)))
     }
 
     async fn forget(&self, arguments: &Arguments, peer: &Peer<RoleServer>) -> Result<String, ClientError> {

@@ -12,6 +12,7 @@ pub mod indexing;
 mod language;
 mod query;
 mod ranking;
+pub mod restatement;
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{StoreError, listed};
-use crate::model::{Millis, SessionId, confidence_left};
+use crate::model::{Millis, SessionId, Standing, confidence_left};
 
 /// A memory as the context looks at it: an observation, or the summary of a turn that has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,14 +37,72 @@ pub struct Memory {
     pub created_at: Millis,
     /// True if the user wants it in every context.
     pub is_pinned: bool,
+    /// True if a later note replaced it.
+    pub is_superseded: bool,
+    /// State of its code at the last check.
+    pub standing: Standing,
+    /// The state of its branch, if git was asked about it.
+    pub branch_line: Option<BranchLine>,
+    /// Number of sessions that left it; 0 counts as one.
+    pub times_seen: i64,
+    /// Words about its truth, for its line.
+    pub label: String,
+}
+
+/// The state of a branch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BranchLine {
+    /// default, open, deleted, unknown.
+    pub state: String,
+    /// Notes up to this time have reached the default branch.
+    pub merged_until: Millis,
+}
+
+/// The relation of a memory to the branch that asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Made on it, or part of the default branch.
+    Here,
+    /// Of another branch that is not merged.
+    Elsewhere,
+    /// Of a branch that was deleted without a merge.
+    Faded,
+    /// Of another branch, of which nothing certain is known.
+    Doubtful,
+}
+
+/// Relates a memory of `branch` to the branch `here`.
+fn reach(branch: Option<&str>, line: Option<&BranchLine>, at: Millis, here: Option<&str>) -> Reach {
+    match (branch, line) {
+        (None, _) => Reach::Here,
+        (Some(branch), _) if here == Some(branch) => Reach::Here,
+        (_, Some(line)) if line.state == "default" || at <= line.merged_until => Reach::Here,
+        (_, Some(line)) if line.state == "open" => Reach::Elsewhere,
+        (_, Some(line)) if line.state == "deleted" => Reach::Faded,
+        _ => Reach::Doubtful,
+    }
+}
+
+impl Memory {
+    /// Relates it to a branch.
+    pub fn reach(&self, here: Option<&str>) -> Reach {
+        reach(self.branch.as_deref(), self.branch_line.as_ref(), self.created_at, here)
+    }
+}
+
+fn branch_line(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<BranchLine>> {
+    let state: Option<String> = row.get(at)?;
+    state.map(|state| Ok(BranchLine { state, merged_until: row.get(at + 1)? })).transpose()
 }
 
 /// Of a text nobody reads more than this here.
 const COLUMNS: &str = "o.id, o.session_id, o.type, coalesce(substr(o.title, 1, 400), ''),
     coalesce(substr(coalesce(o.summary, o.detail), 1, 2000), ''), coalesce(substr(o.detail, 1, 2000), ''), o.facts,
     o.files_modified, o.files_read, o.functions_changed, o.branch, o.created_at, o.prompt_number,
-    o.pinned_at IS NOT NULL
-    FROM observations o JOIN sessions s ON s.id = o.session_id";
+    o.pinned_at IS NOT NULL, o.superseded_by IS NOT NULL, c.standing, b.state, b.merged_until, o.times_seen
+    FROM observations o JOIN sessions s ON s.id = o.session_id
+    LEFT JOIN stale_notes c ON c.observation_id = o.id
+    LEFT JOIN branches b ON b.project = o.project AND b.name = o.branch";
 
 impl Memory {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -64,6 +122,11 @@ impl Memory {
             created_at: row.get(11)?,
             prompt_number: row.get(12)?,
             is_pinned: row.get(13)?,
+            is_superseded: row.get(14)?,
+            standing: Standing::from_word(row.get::<_, Option<String>>(15)?.as_deref()),
+            branch_line: branch_line(row, 16)?,
+            times_seen: row.get(18)?,
+            label: String::new(),
         })
     }
 }
@@ -88,6 +151,13 @@ pub fn branch_of(database: &Connection, session: &SessionId) -> Result<Option<St
 pub fn has_note(database: &Connection, session: &SessionId) -> Result<bool, StoreError> {
     let sql = "SELECT EXISTS (SELECT 1 FROM observations WHERE session_id = ?1)";
     Ok(database.prepare_cached(sql)?.query_row([session.as_str()], |row| row.get(0))?)
+}
+
+/// The directory that a session works in.
+#[cfg(feature = "service")]
+pub fn directory_of(database: &Connection, session: &SessionId) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT cwd FROM sessions WHERE id = ?1";
+    Ok(database.prepare_cached(sql)?.query_row([session.as_str()], |row| row.get(0)).optional()?.flatten())
 }
 
 /// The first note of a turn of this project.
@@ -158,6 +228,15 @@ pub struct SessionLine {
     pub outcome: Option<String>,
     /// Points that are still open.
     pub open_items: Vec<String>,
+    /// The state of its branch, if git was asked about it.
+    pub branch_line: Option<BranchLine>,
+}
+
+impl SessionLine {
+    /// Relates it to a branch.
+    pub fn reach(&self, here: Option<&str>) -> Reach {
+        reach(self.branch.as_deref(), self.branch_line.as_ref(), self.last_activity_at, here)
+    }
 }
 
 /// Candidates for the sessions of project `?1` with the latest activity: the last to begin, and those of the last turns, however
@@ -184,6 +263,7 @@ pub fn latest_sessions(
             title: row.get(4)?,
             outcome: row.get(5)?,
             open_items: listed(row, 6)?,
+            branch_line: branch_line(row, 7)?,
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
@@ -197,12 +277,13 @@ pub(crate) fn latest_sessions_sql() -> String {
                                     WHERE p.session_id = s.id AND p.is_raw = 0 AND substr(p.prompt, 1, 1) NOT IN ('<', '/', '!')
                                     ORDER BY p.prompt_number DESC LIMIT 1)),
                coalesce(s.outcome, m.summary, m.completed),
-               iif(s.title IS NULL, json_array(m.next_steps), s.open_items)
+               iif(s.title IS NULL, json_array(m.next_steps), s.open_items), b.state, b.merged_until
         FROM (SELECT id, branch, last_activity_at, status, title, outcome, open_items FROM sessions
               WHERE id IN ({RECENT}) AND +project = ?1 AND id <> ?2 AND prompt_count > 0
               ORDER BY last_activity_at DESC, id DESC LIMIT ?3) s
         LEFT JOIN session_summaries m
                ON m.id = (SELECT max(id) FROM session_summaries WHERE session_id = s.id)
+        LEFT JOIN branches b ON b.project = ?1 AND b.name = s.branch
         ORDER BY s.last_activity_at DESC, s.id DESC"
     )
 }
@@ -385,6 +466,9 @@ pub fn learned(
 
 /// The entries of the event log for memories that a session was shown: at its start, which comes first, and later.
 pub const SHOWN_EVENTS: [&str; 4] = ["context", "context_prompt", "context_file", "context_failure"];
+
+/// The entry of the event log for a session from which memories are withheld (src/value.rs).
+pub const WITHHELD_EVENT: &str = "withheld";
 
 /// Memories that a session was shown since its context was last built from the beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -131,8 +131,10 @@ mod tests {
         assert_eq!(
             tables,
             [
+                "anchors",
                 "backfill_files",
                 "backfill_records",
+                "branches",
                 "edit_traces",
                 "event_log",
                 "function_map",
@@ -159,6 +161,7 @@ mod tests {
                 "session_summaries",
                 "sessions",
                 "sightings",
+                "stale_notes",
                 "user_prompts",
                 "vetoes",
             ]

@@ -19,7 +19,7 @@ const fn numbered(name: &'static str, identity: &'static [&'static str]) -> Tabl
 }
 
 /// Those that others refer to come first.
-pub const TABLES: [Table; 16] = [
+pub const TABLES: [Table; 19] = [
     Table { name: "projects", identity: &["key"], is_numbered: false, references: &[] },
     Table { name: "sessions", identity: &["id"], is_numbered: false, references: &[] },
     numbered("user_prompts", &["session_id", "prompt_number"]),
@@ -35,6 +35,19 @@ pub const TABLES: [Table; 16] = [
         references: &[("observation_id", "observations")],
         ..numbered("observation_edits", &["observation_id", "created_at"])
     },
+    Table {
+        name: "anchors",
+        identity: &["observation_id", "file_path", "symbol"],
+        is_numbered: false,
+        references: &[("observation_id", "observations")],
+    },
+    Table {
+        name: "stale_notes",
+        identity: &["observation_id"],
+        is_numbered: false,
+        references: &[("observation_id", "observations")],
+    },
+    numbered("branches", &["project", "name"]),
     numbered("session_summaries", &["uid"]),
     Table {
         references: &[("source_observation_id", "observations"), ("superseded_by", "learnings")],

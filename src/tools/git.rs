@@ -15,6 +15,14 @@ pub struct Commit {
     pub body: String,
 }
 
+impl Commit {
+    /// The subject of the commit that this one reverts, by git's own wording.
+    pub fn reverts(&self) -> Option<String> {
+        let subject = self.subject.strip_prefix("Revert \"")?.strip_suffix('"')?;
+        (!subject.is_empty()).then(|| subject.to_owned())
+    }
+}
+
 const SUBJECT_COLUMNS: usize = 120;
 const BODY_BYTES: usize = 1_200;
 

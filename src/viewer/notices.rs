@@ -30,6 +30,7 @@ pub fn notice(fields: &Fields, write: &Write<'_>) -> Option<Markup> {
         "edited" => ("Saved. The earlier version is kept below.", Some(undo(format!("/memory/{id}/unedit")))),
         "reverted" => ("The earlier version is back.", None),
         "same" => ("Nothing changed.", None),
+        "kept" => ("Kept: it is compared with the code as it is now from here on.", None),
         "merged" => {
             let ids = text::cut(fields.get("ids").map_or("", String::as_str), 80);
             ("Merged into this note.", Some(undo(format!("/memory/{id}/unmerge?ids={ids}"))))

@@ -126,6 +126,7 @@ pub async fn memory(
         "unveto" => unveto(&viewer, &id, address.get("vetoes").map_or("", String::as_str))
             .await
             .map(|()| said("restored")),
+        "keep" => service.post_by_id::<Changed>(route::KEEP, &id, &()).await.map(|_| said("kept")),
         "unedit" => unedit(&viewer, &id).await.map(|()| said("reverted")),
         "unmerge" => restore_all(&viewer, address.get("ids").map_or("", String::as_str))
             .await

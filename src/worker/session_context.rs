@@ -7,16 +7,18 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
+use crate::anchors::WorkingTree;
 use crate::api::{ContextLine, ContextQuery, ContextResponse, InSessionQuery, InSessionResponse};
 use crate::clock;
 use crate::config::{Config, Environment};
 use crate::context::in_session::{self, Snippet, Trigger};
-use crate::context::{self, Context, Explained, Hint, RelevanceQuery, RepoState, relevance};
-use crate::model::SessionId;
+use crate::context::{self, CodeCheck, Context, Explained, Hint, RelevanceQuery, RepoState, relevance};
+use crate::model::{SessionId, Standing};
 use crate::project::Project;
 use crate::repository::{Look, Patience, Repositories};
 use crate::search::indexing;
-use crate::store::context::Shown;
+use crate::store::context::{Shown, directory_of};
+use crate::store::memory::anchors;
 use crate::store::{StoreError, projects};
 
 /// Git gets no longer than this; a later answer serves the next session.
@@ -57,6 +59,8 @@ pub fn build(
         |question: &RelevanceQuery| search.prepare(question),
         |question: &RelevanceQuery| search.find(question),
     );
+    let tree = place.is_repository.then(|| repositories.tree(&place.root));
+    let standing = |note: i64| standing(database, tree.as_ref()?, note);
     let built = context::build(
         database,
         &context::Request {
@@ -69,6 +73,7 @@ pub fn build(
             repository: Some(&repository),
             prepare: Some(&prepare),
             recall: Some(&recall),
+            code: CodeCheck(Some(&standing)),
             client_memory: &client_memory,
             hint,
             now,
@@ -77,6 +82,14 @@ pub fn build(
     );
     drop(snapshot);
     built
+}
+
+/// Compares a note with a working tree; none if it is about no code. Outside a repository nothing is compared: a missing file may
+/// have been renamed.
+fn standing(database: &Connection, tree: &WorkingTree, note: i64) -> Option<Standing> {
+    // A note whose anchors cannot be read is like one without.
+    let anchors = anchors::of_note(database, note).unwrap_or_default();
+    (!anchors.is_empty()).then(|| tree.standing(&anchors))
 }
 
 /// Converts a context to the response of the route and the command line.
@@ -124,6 +137,7 @@ pub fn trigger(name: &str, query: &InSessionQuery) -> Option<Trigger> {
 pub fn in_session(
     database: &Connection,
     config: &Config,
+    repositories: &Repositories,
     query: &InSessionQuery,
     trigger: &Trigger,
     offered: &Shown,
@@ -137,13 +151,22 @@ pub fn in_session(
     let budget = usize::try_from(budget).unwrap_or(usize::MAX);
     let project = Project::of(query.project_path.as_ref(), &config.capture);
     let name = projects::name_of(database, &project)?;
+    // The session may work in another worktree than the main one.
+    let session = SessionId(query.session_id.clone());
+    let place = directory_of(database, &session)?.filter(|cwd| Path::new(cwd).is_absolute());
+    let place =
+        place.map(|cwd| Project::of(cwd.as_ref(), &config.capture)).filter(|place| place.key == project.key);
+    let place = place.as_ref().unwrap_or(&project);
+    let tree = place.is_repository.then(|| repositories.tree(&place.root));
+    let standing = |note: i64| standing(database, tree.as_ref()?, note);
     let request = in_session::InSessionQuery {
         project: &name,
         project_path: &project.path.to_string_lossy(),
-        session: &SessionId(query.session_id.clone()),
+        session: &session,
         settings: &config.search,
         now: clock::now(),
         budget,
+        code: CodeCheck(Some(&standing)),
     };
     let built = in_session::build(database, &request, trigger, offered)?;
     let response = InSessionResponse {

@@ -8,6 +8,7 @@ use tokio::sync::{Notify, watch};
 
 use super::background::embedder::EmbedderHandle;
 use super::background::similarity_threads::SimilarityPool;
+use super::background::vetoes;
 use super::compressor::Compressor;
 use super::database::Database;
 use super::jobs::seen_files::SeenFilesBySession;
@@ -67,6 +68,8 @@ pub struct Running {
     pub repositories: Arc<Repositories>,
     /// Semantic comparison, parallel to the word search.
     pub similarity: SimilarityPool,
+    /// The statements that were compared with the vetoes.
+    pub compared_with_vetoes: vetoes::Progress,
 }
 
 /// Counts of rows finished up to a given time: cached, because counting a million takes long. Rows
@@ -221,6 +224,7 @@ impl Running {
             seen: SeenFilesBySession::default(),
             repositories: Arc::default(),
             similarity: SimilarityPool::default(),
+            compared_with_vetoes: vetoes::Progress::default(),
         }
     }
 

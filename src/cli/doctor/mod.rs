@@ -8,6 +8,7 @@ mod provider;
 mod round_trip;
 mod search;
 mod service;
+mod stale;
 mod storage;
 
 use std::process::ExitCode;
@@ -86,7 +87,7 @@ impl Doctor<'_> {
 
     /// Runs the checks that only look.
     fn run_local_checks(&self, mut report: impl FnMut(&Finding)) -> Vec<Finding> {
-        let checks: [fn(&Doctor<'_>) -> Finding; 16] = [
+        let checks: [fn(&Doctor<'_>) -> Finding; 17] = [
             storage::data_directory,
             storage::settings,
             storage::database,
@@ -102,6 +103,7 @@ impl Doctor<'_> {
             service::queue,
             service::spool,
             histories::unread,
+            stale::stale_notes,
             provider::provider,
         ];
         let mut findings = Vec::new();

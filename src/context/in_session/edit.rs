@@ -80,6 +80,7 @@ pub fn candidates(
     why.sort_by_key(|(memory, _)| std::cmp::Reverse((memory.created_at, memory.id)));
     why.dedup_by_key(|(memory, _)| memory.id);
     for (memory, reason) in why {
+        let Some(memory) = request.admitted(database, memory)? else { continue };
         let wording = request.wording(&memory, WIDE);
         // Git has what was changed; a memory is worth its place by the reason.
         if wording.has_reason {
@@ -104,7 +105,10 @@ fn undone(
         if (touched.count as f64) < UNDONE_SHARE * distinctive as f64 {
             continue;
         }
-        let Some(memory) = note(database, request, touched.turn)? else { continue };
+        let Some(memory) = note(database, request, touched.turn)?.filter(|memory| !memory.is_superseded)
+        else {
+            continue;
+        };
         let wording = request.wording(&memory, WIDE);
         if wording.has_reason && is_about(&memory, file) {
             let lead =

@@ -67,6 +67,7 @@ fn by_change(
     signature: &str,
 ) -> Result<Option<Candidate>, StoreError> {
     let note = table::note_of_turn(database, request.project, &repair.session_id, repair.prompt_number)?;
+    let note = note.map(|memory| request.admitted(database, memory)).transpose()?.flatten();
     Ok(note.and_then(|memory| {
         let wording = request.wording(&memory, WIDE);
         let mut names: Vec<&str> =

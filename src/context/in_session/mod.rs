@@ -15,7 +15,7 @@ pub use prompt::{FIRST_FLOOR, FLOOR, Fitted, fitted};
 use super::observations::ALIKE;
 use super::page::{Line, Page};
 use super::words::WordSet;
-use super::{Explained, wording};
+use super::{CodeCheck, Explained, truth, wording};
 use crate::config::Search as Settings;
 use crate::model::{Millis, SessionId};
 use crate::store::StoreError;
@@ -81,9 +81,17 @@ pub struct InSessionQuery<'a> {
     pub now: Millis,
     /// The most tokens that the text may take.
     pub budget: usize,
+    /// Compares memories with the session's working tree.
+    pub code: CodeCheck<'a>,
 }
 
 impl InSessionQuery<'_> {
+    /// The memory, if it may be shown on the session's branch.
+    fn admitted(&self, database: &Connection, memory: Memory) -> Result<Option<Memory>, StoreError> {
+        let here = table::branch_of(database, self.session)?;
+        Ok(truth::admitted(memory, here.as_deref(), self.code).map(|(memory, _)| memory))
+    }
+
     /// The wording of a memory.
     fn wording(&self, memory: &Memory, room: wording::Room) -> wording::Wording {
         wording::Wording::of(memory, &super::words::SeenText::default(), &[self.project_path], room)

@@ -88,14 +88,18 @@ pub(super) fn candidates(
     prompt: &str,
 ) -> Result<Vec<Candidate>, StoreError> {
     let fitted = fitted(database, request, prompt)?;
-    let candidate = |Fitted { memory, fit, words }: Fitted| {
+    let floor = if table::has_note(database, request.session)? { FLOOR } else { FIRST_FLOOR };
+    let mut candidates = Vec::new();
+    for Fitted { memory, fit, words } in fitted.into_iter().filter(|fitted| fitted.fit >= floor) {
+        let Some(memory) = request.admitted(database, memory)? else { continue };
         let wording = request.wording(&memory, NARROW);
         let why = format!("fits by {fit:.2}: {}", words.join(", "));
         let line = observations::line(&memory, &wording, "", request.now).because(why);
-        (!wording.is_empty()).then_some(Candidate { memory: Some(memory), line, is_urgent: false })
-    };
-    let floor = if table::has_note(database, request.session)? { FLOOR } else { FIRST_FLOOR };
-    Ok(fitted.into_iter().filter(|fitted| fitted.fit >= floor).filter_map(candidate).collect())
+        if !wording.is_empty() {
+            candidates.push(Candidate { memory: Some(memory), line, is_urgent: false });
+        }
+    }
+    Ok(candidates)
 }
 
 /// All candidates with how well they fit, whatever the floor; none for a prompt that asks nothing.

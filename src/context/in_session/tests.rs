@@ -18,6 +18,7 @@ fn snippet_for(history: &History, session: &str, trigger: &Trigger) -> Snippet {
         settings: &config.search,
         now: NOW,
         budget: 300,
+        code: CodeCheck::default(),
     };
     build(&history.database, &request, trigger, &Shown::default()).unwrap()
 }
@@ -102,6 +103,7 @@ fn best_fit(history: &History, text: &str) -> f64 {
         settings: &config.search,
         now: NOW,
         budget: 300,
+        code: CodeCheck::default(),
     };
     fitted(&history.database, &request, text).unwrap().first().map_or(0.0, |fitted| fitted.fit)
 }
@@ -389,6 +391,7 @@ fn of_equal_memories_that_of_the_branch_fits_better() {
         settings: &settings,
         now: NOW,
         budget: 400,
+        code: CodeCheck::default(),
     };
     let fitted = fitted(&history.database, &request, "shrink the thumbnails further").unwrap();
     let fit = |id: i64| fitted.iter().find(|fitted| fitted.memory.id == id).unwrap().fit;

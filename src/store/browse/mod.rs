@@ -3,6 +3,7 @@
 
 mod activity;
 mod day;
+mod effects;
 mod evidence;
 mod injections;
 mod notes;
@@ -11,11 +12,12 @@ mod value;
 
 pub use activity::{Position, days, events_since, latest_events, latest_notes, notes_since, position};
 pub use day::day;
+pub use effects::effects;
 pub use evidence::{event, events_of_note, events_of_turn};
 pub use injections::{injections, last_context};
-pub use notes::{forgotten, learnings, note, notes_by_id, notes_of_session, pinned};
+pub use notes::{forgotten, learnings, note, notes_by_id, notes_of_session, pinned, stale};
 pub use turns::session;
-pub use value::value;
+pub use value::{report, value};
 
 use rusqlite::Row;
 

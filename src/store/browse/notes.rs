@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{NOTE, events_of_note, injections, note_line};
-use crate::api::{LearningRow, NoteHistory, NoteLine, NoteVersion, ObservationRow};
+use crate::api::{LearningRow, NoteHistory, NoteLine, NoteVersion, ObservationRow, StaleNote};
 use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::corrections;
@@ -76,6 +76,19 @@ pub fn pinned(database: &Connection, project: Option<&str>) -> Result<Vec<NoteLi
     let condition = "o.pinned_at IS NOT NULL AND o.deleted_at IS NULL AND (?1 IS NULL OR o.project = ?1)
                      ORDER BY o.pinned_at DESC";
     lines(database, condition, project)
+}
+
+/// Lists the notes whose code has changed or is gone, the latter first.
+pub fn stale(database: &Connection, project: Option<&str>) -> Result<Vec<StaleNote>, StoreError> {
+    let sql = format!(
+        "SELECT {NOTE}, c.standing FROM stale_notes c JOIN observations o ON o.id = c.observation_id
+         WHERE o.deleted_at IS NULL AND o.superseded_by IS NULL AND (?1 IS NULL OR o.project = ?1)
+         ORDER BY c.standing DESC, o.created_at DESC LIMIT 200"
+    );
+    let mut statement = database.prepare_cached(&sql)?;
+    let rows = statement
+        .query_map([project], |row| Ok(StaleNote { note: note_line(row)?, standing: row.get(9)? }))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Lists the notes that were forgotten last.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::effects::effects;
 use super::injections::files_since;
 use super::listed;
 use crate::api::{Value, ValueRow};
@@ -25,6 +26,18 @@ pub fn value(
     notes(database, since, &mut |at, model, project, row| tally.add(dates.of(at), model, project, &row))?;
     contexts(database, since, &mut |at, model, project, row| tally.add(dates.of(at), model, project, &row))?;
     Ok(tally.finish())
+}
+
+/// The figures since a time, and the use of memories.
+pub fn report(
+    database: &Connection,
+    days: u32,
+    since: Millis,
+    date: impl Fn(Millis) -> String,
+    holdout_percent: u64,
+) -> Result<Value, StoreError> {
+    let effects = effects(database, since, holdout_percent)?;
+    Ok(Value { days, effects, ..value(database, since, date)? })
 }
 
 /// Formats dates once for each hour.
@@ -178,6 +191,7 @@ impl Tally {
             by_model: by_size(named(self.models)),
             by_project: by_size(named(self.projects)),
             total: self.total,
+            ..Value::default()
         }
     }
 }

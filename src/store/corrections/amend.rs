@@ -3,8 +3,8 @@
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use crate::model::Millis;
-use crate::store::memory::json_list;
 use crate::store::memory::manual::{Forgettable, Outcome};
+use crate::store::memory::{anchors, json_list};
 use crate::store::{StoreError, listed};
 
 /// New text of a note. `None` leaves a field as it is.
@@ -176,6 +176,29 @@ pub fn merge(
     Ok(Some(Outcome { title, changed: gone > 0 }))
 }
 
+/// Marks a note as replaced by another one, or undoes it. Returns `None` if one of them does not exist.
+pub fn supersede(database: &mut Connection, id: i64, by: Option<i64>) -> Result<Option<Outcome>, StoreError> {
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let Some(title) = title_of(&transaction, id)? else { return Ok(None) };
+    let sql = "SELECT superseded_by FROM observations WHERE id = ?1";
+    let link = || -> Result<Option<String>, StoreError> {
+        Ok(transaction.prepare_cached(sql)?.query_row([id], |row| row.get(0))?)
+    };
+    let before = link()?;
+    match by {
+        Some(by) if by == id || title_of(&transaction, by)?.is_none() => return Ok(None),
+        Some(by) => anchors::supersede(&transaction, id, by)?,
+        None => {
+            let sql =
+                "UPDATE observations SET superseded_by = NULL WHERE id = ?1 AND superseded_by IS NOT NULL";
+            transaction.prepare_cached(sql)?.execute([id])?;
+        }
+    }
+    let changed = link()? != before;
+    transaction.commit()?;
+    Ok(Some(Outcome { title, changed }))
+}
+
 /// Facts, files read, files modified and concepts of a note of the same project as `kept`.
 fn read_lists(
     transaction: &Transaction<'_>,
@@ -250,6 +273,24 @@ mod tests {
             "another project's"
         );
         assert_eq!(versions(&database, 1).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_note_is_superseded_once_and_what_it_replaced_counts_again() {
+        let (_scratch, mut database) = database();
+        let link = |database: &Connection, id: i64| {
+            get(database, &format!("SELECT coalesce(superseded_by, '') FROM observations WHERE id = {id}"))
+        };
+        assert!(supersede(&mut database, 1, Some(2)).unwrap().unwrap().changed);
+        assert!(!supersede(&mut database, 1, Some(2)).unwrap().unwrap().changed);
+        assert_eq!(link(&database, 1), "b");
+        // The second is taken back: the first holds again.
+        assert!(supersede(&mut database, 2, Some(3)).unwrap().unwrap().changed);
+        assert_eq!((link(&database, 1), link(&database, 2)), (String::new(), "c".into()));
+        assert!(supersede(&mut database, 2, None).unwrap().unwrap().changed);
+        assert_eq!(link(&database, 2), "");
+        assert_eq!(supersede(&mut database, 1, Some(1)).unwrap(), None);
+        assert_eq!(supersede(&mut database, 1, Some(99)).unwrap(), None);
     }
 
     #[test]

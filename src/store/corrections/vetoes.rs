@@ -13,6 +13,8 @@ use xxhash_rust::xxh3::xxh3_64;
 #[cfg(feature = "service")]
 use crate::model::Millis;
 use crate::store::StoreError;
+#[cfg(feature = "service")]
+use crate::store::memory::manual::Forgettable;
 
 /// The vetoes that hold in a project.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -108,6 +110,94 @@ pub fn add(
     enforce(&transaction, now)?;
     transaction.commit()?;
     Ok(id)
+}
+
+/// A statement that is compared with the vetoes by its meaning.
+#[cfg(feature = "service")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statement {
+    /// The note or learning that makes it.
+    pub of: Forgettable,
+    /// Its project; empty if it holds everywhere.
+    pub project: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// The progress of a comparison: the last veto, note and change of a learning.
+#[cfg(feature = "service")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Compared {
+    veto: i64,
+    note: i64,
+    learned_at: Millis,
+}
+
+/// Number of notes that a new veto, and a worker that starts, is compared with, the newest.
+#[cfg(feature = "service")]
+const NEWEST: i64 = 500;
+
+/// Returns the statements that were made since the last comparison, at most so many of each kind, the progress after them, and the
+/// vetoes. A new veto begins again with the newest notes and all learnings. Without vetoes there is nothing to compare.
+#[cfg(feature = "service")]
+pub fn not_compared(
+    database: &Connection,
+    since: Compared,
+    limit: u32,
+) -> Result<(Compared, Vec<Statement>, Vec<Veto>), StoreError> {
+    let known = list(database)?;
+    let Some(newest) = known.iter().map(|veto| veto.id).max() else {
+        return Ok((Compared::default(), Vec::new(), known));
+    };
+    let mut next = since;
+    if newest != since.veto {
+        let sql = "SELECT coalesce(max(id), 0) FROM observations";
+        let last: i64 = database.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        next = Compared { veto: newest, note: last - NEWEST, learned_at: 0 };
+    }
+    let mut statements = Vec::new();
+    let sql = "SELECT id, project, coalesce(title, ''), coalesce(summary, '') FROM observations
+               WHERE id > ?1 AND deleted_at IS NULL ORDER BY id LIMIT ?2";
+    let mut statement = database.prepare_cached(sql)?;
+    let mut rows = statement.query(params![next.note, limit])?;
+    while let Some(row) = rows.next()? {
+        next.note = row.get(0)?;
+        for column in 2..4 {
+            let of = Forgettable::Observation(next.note);
+            statements.push(Statement { of, project: row.get(1)?, text: row.get(column)? });
+        }
+    }
+    let sql = "SELECT id, coalesce(project, ''), content, updated_at FROM learnings
+               WHERE updated_at > ?1 AND is_active = 1 ORDER BY updated_at LIMIT ?2";
+    let mut statement = database.prepare_cached(sql)?;
+    let mut rows = statement.query(params![next.learned_at, limit])?;
+    while let Some(row) = rows.next()? {
+        next.learned_at = row.get(3)?;
+        let of = Forgettable::Learning(row.get(0)?);
+        statements.push(Statement { of, project: row.get(1)?, text: row.get(2)? });
+    }
+    statements.retain(|statement| !statement.text.trim().is_empty());
+    Ok((next, statements, known))
+}
+
+/// Hides the notes and learnings that make these statements. Pinned ones stay.
+#[cfg(feature = "service")]
+pub fn hide(database: &mut Connection, statements: &[Statement], now: Millis) -> Result<(), StoreError> {
+    let transaction = database.transaction()?;
+    for statement in statements {
+        let (sql, id) = match statement.of {
+            Forgettable::Observation(id) => {
+                ("UPDATE observations SET deleted_at = ?2 WHERE id = ?1 AND pinned_at IS NULL", id)
+            }
+            Forgettable::Learning(id) => (
+                "UPDATE learnings SET is_active = 0, superseded_by = NULL, updated_at = ?2
+                 WHERE id = ?1 AND pinned_at IS NULL",
+                id,
+            ),
+        };
+        transaction.prepare_cached(sql)?.execute([id, now])?;
+    }
+    Ok(transaction.commit()?)
 }
 
 /// Lifts a veto; returns its statement. What it hid stays forgotten until it is restored.

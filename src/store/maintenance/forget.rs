@@ -113,7 +113,7 @@ impl Doomed {
 }
 
 /// Tables whose rows can be deleted one by one, and their text columns.
-const TEXTS: [(&str, &[&str]); 11] = [
+const TEXTS: [(&str, &[&str]); 12] = [
     ("user_prompts", &["prompt"]),
     ("pending_queue", &["payload", "last_error"]),
     (
@@ -147,6 +147,7 @@ const TEXTS: [(&str, &[&str]); 11] = [
     ("observation_edits", &["title", "summary", "detail", "facts"]),
     ("learnings", &["content"]),
     ("vetoes", &["statement"]),
+    ("branches", &["name"]),
     ("function_map", &["file_path", "qualified_name", "signature", "renamed_from"]),
     ("edit_traces", &["file_path"]),
     ("repairs", &["command", "files"]),
@@ -154,7 +155,7 @@ const TEXTS: [(&str, &[&str]); 11] = [
 ];
 
 /// Those of them that belong to no session; edits are deleted with their observation.
-const WITHOUT_SESSION: [&str; 3] = ["observation_edits", "learnings", "vetoes"];
+const WITHOUT_SESSION: [&str; 4] = ["observation_edits", "learnings", "vetoes", "branches"];
 
 /// Finds the rows that the selection matches.
 pub fn find(database: &Connection, selection: &Selection) -> Result<Doomed, StoreError> {
@@ -183,6 +184,7 @@ pub fn find(database: &Connection, selection: &Selection) -> Result<Doomed, Stor
             "session_summaries",
             "learnings",
             "vetoes",
+            "branches",
             "function_map",
             "edit_traces",
             "repairs",

@@ -32,6 +32,14 @@ pub struct Stated {
     pub now: Millis,
 }
 
+/// The title of a note, and the main worktree of its session.
+pub fn place_of(database: &Connection, id: i64) -> Result<Option<(String, String)>, StoreError> {
+    let sql = "SELECT coalesce(o.title, o.summary, ''), s.project_path FROM observations o
+               JOIN sessions s ON s.id = o.session_id WHERE o.id = ?1 AND o.deleted_at IS NULL";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    Ok(database.prepare_cached(sql)?.query_row([id], read).optional()?)
+}
+
 /// The result of storing a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {

@@ -1,8 +1,11 @@
 //! Observations and summaries, stored in one transaction with the end of their events.
 
+pub mod anchors;
+pub mod branches;
 pub(in crate::store) mod function_map;
 pub mod learnings;
 pub mod manual;
+mod repeats;
 pub mod sightings;
 pub mod traces;
 
@@ -72,6 +75,8 @@ pub struct Settlement {
     pub functions: Vec<FunctionChange>,
     /// Lines that the events removed and added.
     pub edits: Vec<EditTrace>,
+    /// Subjects of commits that a commit of the turn reverts.
+    pub reverted: Vec<String>,
     /// Failures that the turn repaired.
     pub repairs: Vec<Repair>,
     /// The turn's summary.
@@ -112,7 +117,7 @@ pub fn settle(
         return Ok(false);
     }
     let place = Place::of(&transaction, &settlement.session)?;
-    store_notes(&transaction, settlement, &place)?;
+    let notes = store_notes(&transaction, settlement, &place)?;
     function_map::record(
         &transaction,
         &settlement.session,
@@ -128,6 +133,7 @@ pub fn settle(
         (&settlement.edits, &settlement.repairs),
         settlement.now,
     )?;
+    anchor_notes(&transaction, settlement, &place, &notes)?;
     if let Some(summary) = &settlement.summary {
         store_summary(&transaction, settlement, &place, summary)?;
         store_digest(&transaction, &settlement.session, digest)?;
@@ -226,30 +232,62 @@ fn learn(
     Ok(())
 }
 
-/// Replaces the earlier notes of a turn and reuses their ids. Rules do not replace a model's notes;
-/// they only add later facts.
-fn store_notes(
+/// Anchors the notes in the code of their turn, and marks the notes that the turn reverses.
+fn anchor_notes(
     transaction: &Transaction<'_>,
     settlement: &Settlement,
     place: &Place,
+    notes: &[(i64, &ObservationDraft)],
 ) -> Result<(), StoreError> {
+    for (note, draft) in notes {
+        let (session, number) = (&settlement.session, settlement.prompt_number);
+        anchors::record(
+            transaction,
+            *note,
+            session,
+            number,
+            &draft.files_modified,
+            &draft.functions_changed,
+        )?;
+        anchors::supersede_reversed(transaction, *note, session, number, &place.project)?;
+        for subject in &settlement.reverted {
+            anchors::supersede_reverted(transaction, *note, &place.project, subject)?;
+        }
+        repeats::merge(transaction, *note, settlement.now)?;
+    }
+    Ok(())
+}
+
+/// Replaces the earlier notes of a turn and reuses their ids. Rules do not replace a model's notes;
+/// they only add later facts. Returns the notes that it stored.
+fn store_notes<'a>(
+    transaction: &Transaction<'_>,
+    settlement: &'a Settlement,
+    place: &Place,
+) -> Result<Vec<(i64, &'a ObservationDraft)>, StoreError> {
     if has_edited_note(transaction, settlement)? {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let (by_rules, by_model) = notes_of_turn(transaction, settlement)?;
     let vetoes = Vetoes::of(transaction, &place.project)?;
     let is_by_rules = settlement.origin.provider == LOCAL;
     if is_by_rules && let Some(note) = by_model.first() {
-        return add_facts(transaction, *note, &settlement.later_facts);
+        add_facts(transaction, *note, &settlement.later_facts)?;
+        return Ok(settlement.observations.first().map(|new| (*note, &new.draft)).into_iter().collect());
     }
     let replaced = if settlement.is_whole_turn { by_model } else { Vec::new() };
     let mut old = by_rules.into_iter().chain(replaced);
-    for observation in &settlement.observations {
-        let Some(observation) = permitted(observation, &vetoes) else { continue };
-        match old.next() {
-            Some(id) => update_observation(transaction, settlement, id, &observation)?,
-            None => insert_observation(transaction, settlement, place, &observation).map(drop)?,
-        }
+    let mut stored = Vec::new();
+    for new in &settlement.observations {
+        let Some(observation) = permitted(new, &vetoes) else { continue };
+        let id = match old.next() {
+            Some(id) => {
+                update_observation(transaction, settlement, id, &observation)?;
+                id
+            }
+            None => insert_observation(transaction, settlement, place, &observation)?,
+        };
+        stored.push((id, &new.draft));
     }
     if !settlement.observations.is_empty() {
         let sql = "UPDATE observations SET deleted_at = ?2 WHERE id = ?1";
@@ -257,7 +295,7 @@ fn store_notes(
             transaction.prepare_cached(sql)?.execute(params![id, settlement.now]).map(drop)
         })?;
     }
-    Ok(())
+    Ok(stored)
 }
 
 /// True if the user edited a note of this turn: it then stands for the turn.

@@ -19,6 +19,31 @@ pub struct EditTrace {
     pub removed: Vec<Hash>,
     /// Hashes of the added lines.
     pub added: Vec<Hash>,
+    /// The blob id of the file afterwards, if its whole text was known.
+    pub blob: Option<String>,
+}
+
+impl EditTrace {
+    /// Adds a later edit of the same file. A line that one edit adds and another removes leaves no trace.
+    pub fn then(&mut self, later: Self) {
+        self.removed.extend(later.removed);
+        self.added.extend(later.added);
+        self.blob = later.blob;
+        self.settle();
+    }
+
+    /// Sorts the lines, and drops those that were both removed and added.
+    pub fn settle(&mut self) {
+        for list in [&mut self.removed, &mut self.added] {
+            list.sort_unstable();
+            list.dedup();
+        }
+        let both: Vec<Hash> =
+            self.removed.iter().filter(|hash| self.added.binary_search(hash).is_ok()).copied().collect();
+        for list in [&mut self.removed, &mut self.added] {
+            list.retain(|hash| both.binary_search(hash).is_err());
+        }
+    }
 }
 
 /// A repaired failure.
@@ -83,11 +108,11 @@ pub(in crate::store) fn record(
     now: Millis,
 ) -> Result<(), StoreError> {
     let sql =
-        "INSERT INTO edit_traces (session_id, project, prompt_number, file_path, removed, added, created_at)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    for EditTrace { file_path, removed, added } in edits {
+        "INSERT INTO edit_traces (session_id, project, prompt_number, file_path, removed, added, blob, created_at)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    for EditTrace { file_path, removed, added, blob } in edits {
         let (removed, added) = (bytes(removed), bytes(added));
-        let row = params![session.as_str(), project, prompt_number, file_path, removed, added, now];
+        let row = params![session.as_str(), project, prompt_number, file_path, removed, added, blob, now];
         transaction.prepare_cached(sql)?.execute(row)?;
     }
     let known = "SELECT 1 FROM repairs WHERE project = ?1 AND signature = ?2 AND session_id = ?3 AND prompt_number IS ?4";
@@ -127,6 +152,7 @@ pub fn of_file(
                 file_path: file_path.to_owned(),
                 removed: hashes(row.get_ref(2)?.as_blob()?),
                 added: hashes(row.get_ref(3)?.as_blob()?),
+                blob: None,
             },
         })
     })?;
@@ -168,11 +194,11 @@ pub fn drop_old(database: &Connection, before: Millis, limit: i64) -> Result<boo
     Ok(more)
 }
 
-fn bytes(hashes: &[Hash]) -> Vec<u8> {
+pub(super) fn bytes(hashes: &[Hash]) -> Vec<u8> {
     hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect()
 }
 
-fn hashes(bytes: &[u8]) -> Vec<Hash> {
+pub(super) fn hashes(bytes: &[u8]) -> Vec<Hash> {
     bytes.as_chunks::<8>().0.iter().map(|chunk| Hash::from_le_bytes(*chunk)).collect()
 }
 

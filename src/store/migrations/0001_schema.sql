@@ -125,8 +125,10 @@ CREATE TABLE observations (
   -- The user's own changes: nothing replaces an edited note, and a pinned one comes first in every context.
   edited_at         INTEGER,
   pinned_at         INTEGER,
-  -- The uid of the note that this one was merged into; it is then deleted.
-  superseded_by     TEXT
+  -- The uid of the note that replaced this one. A merged note is deleted as well; a superseded one is found by search only.
+  superseded_by     TEXT,
+  -- Number of sessions that left this note: 1, and one more for each near-duplicate that was merged into it.
+  times_seen        INTEGER NOT NULL DEFAULT 1 CHECK (times_seen > 0)
 ) STRICT;
 
 -- Purpose: a session's observations in order, for its digest and the timeline.
@@ -161,6 +163,48 @@ CREATE TABLE observation_edits (
 
 -- Purpose: the versions of a note without a scan.
 CREATE INDEX edits_by_observation ON observation_edits (observation_id, id);
+
+-- Purpose: the notes that a note replaced without a scan.
+CREATE INDEX observations_superseded ON observations (superseded_by) WHERE superseded_by IS NOT NULL;
+
+-- The code that a note is about, as its turn left it (src/anchors.rs). A row for each file, and for each function or type.
+CREATE TABLE anchors (
+  observation_id INTEGER NOT NULL REFERENCES observations (id) ON DELETE CASCADE,
+  file_path      TEXT NOT NULL,
+  -- Empty: the file.
+  symbol         TEXT NOT NULL DEFAULT '',
+  -- git's blob id of a file, the hash of a symbol's body; empty if it is unknown, or if the turn deleted the symbol.
+  hash           TEXT NOT NULL DEFAULT '',
+  -- Eight-byte hashes of lines that the turn added to the file and removed from it: a sample.
+  added          BLOB NOT NULL DEFAULT x'',
+  removed        BLOB NOT NULL DEFAULT x'',
+  PRIMARY KEY (observation_id, file_path, symbol)
+) STRICT, WITHOUT ROWID;
+
+-- Purpose: the notes about a file that an edit reverses, without a scan.
+CREATE INDEX anchors_by_file ON anchors (file_path, observation_id) WHERE symbol = '';
+
+-- Notes whose code no longer is as they left it, by the last check against a working tree.
+CREATE TABLE stale_notes (
+  observation_id INTEGER PRIMARY KEY REFERENCES observations (id) ON DELETE CASCADE,
+  standing       TEXT NOT NULL CHECK (standing IN ('changed', 'gone')),
+  checked_at     INTEGER NOT NULL
+) STRICT;
+
+-- Branches that notes were made on, as git last described them (store/memory/branches.rs).
+CREATE TABLE branches (
+  id           INTEGER PRIMARY KEY,
+  project      TEXT NOT NULL,
+  name         TEXT NOT NULL,
+  state        TEXT NOT NULL CHECK (state IN ('default', 'open', 'deleted', 'unknown')),
+  -- Notes of the branch up to this time have reached the default branch.
+  merged_until INTEGER NOT NULL DEFAULT 0,
+  -- The last known commit of the branch, and its time.
+  tip          TEXT,
+  tip_at       INTEGER,
+  checked_at   INTEGER NOT NULL,
+  UNIQUE (project, name)
+) STRICT;
 
 CREATE TABLE observation_sources (
   observation_id INTEGER NOT NULL REFERENCES observations (id) ON DELETE CASCADE,
@@ -282,6 +326,8 @@ CREATE TABLE edit_traces (
   file_path     TEXT NOT NULL,
   removed       BLOB NOT NULL,
   added         BLOB NOT NULL,
+  -- git's blob id of the file after the last edit, if its whole text was known.
+  blob          TEXT,
   created_at    INTEGER NOT NULL
 ) STRICT;
 

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::text::counted;
 use super::timeline::day_path;
-use crate::api::DayCount;
+use crate::api::{DayCount, Measure};
 
 /// A bar for each value; the second value of a bar is drawn on top of the first.
 pub fn bars(title: &str, values: &[(String, f64, f64)], unit: impl Fn(f64) -> String) -> Markup {
@@ -30,6 +30,32 @@ pub fn bars(title: &str, values: &[(String, f64, f64)], unit: impl Fn(f64) -> St
                     text x="0" y="110" { (first.0) }
                     @if values.len() > 1 { text x="720" y="110" text-anchor="end" { (last.0) } }
                 }
+            }
+        }
+    }
+}
+
+/// The change by memory for each measure, with its interval, on one axis from -100 % to +100 %.
+pub fn intervals(measures: &[Measure]) -> Markup {
+    let place = |percent: f64| round(260.0 + 2.2 * (100.0 + percent.clamp(-100.0, 100.0)));
+    let height = 24 * measures.len() + 20;
+    html! {
+        figure.chart {
+            svg viewBox=(format!("0 0 720 {height}")) role="img" aria-label="Change by memory" {
+                line.axis x1=(place(0.0)) y1="0" x2=(place(0.0)) y2=(height - 16) {}
+                @for (at, measure) in measures.iter().enumerate() {
+                    @let y = 24 * at + 14;
+                    text x="0" y=(y + 4) { (measure.name) }
+                    @if let (Some([low, high]), Some(change)) = (measure.interval, measure.change) {
+                        g {
+                            title { (format!("{change:+.0} % ({low:+.0} to {high:+.0} %)")) }
+                            rect.bar.other x=(place(low)) y=(y - 2) width=(round((place(high) - place(low)).max(1.0))) height="4" {}
+                            rect.bar x=(place(change) - 4.0) y=(y - 4) width="8" height="8" rx="4" {}
+                        }
+                    } @else { text x=(place(0.0) + 8.0) y=(y + 4) { "not enough data" } }
+                }
+                text x=(place(-100.0)) y=(height - 4) { "-100 %" }
+                text x=(place(100.0)) y=(height - 4) text-anchor="end" { "+100 %" }
             }
         }
     }

@@ -214,6 +214,21 @@ pub fn curated(curated: &Curated, projects: &[KnownProject], project: &str, writ
             @if curated.pinned.is_empty() { p.lede { "A pinned note is in the context of every session of its project. Open a note and press " kbd { "p" } "." } }
             ol.rows { @for note in &curated.pinned { (note_row(note, &html! { div.acts { (write.button(&format!("/memory/{}/unpin", note.id), "quiet", "Unpin", None)) } })) } }
         }
+        section.section aria-labelledby="stale" {
+            h2 #stale { "Code changed since" }
+            @if curated.stale.is_empty() { p.lede { "Notes about code that has changed or is gone are listed here. Nothing is." } }
+            ol.rows {
+                @for stale in &curated.stale {
+                    (note_row(&stale.note, &html! {
+                        div.acts {
+                            span.tag { @if stale.standing == "gone" { "code is gone" } @else { "code has changed" } }
+                            (write.button(&format!("/memory/{}/keep", stale.note.id), "quiet", "Still true", None))
+                            (write.button(&format!("/memory/{}/forget", stale.note.id), "quiet", "Forget", None))
+                        }
+                    }))
+                }
+            }
+        }
         section.section aria-labelledby="vetoes" {
             h2 #vetoes { "Vetoes" }
             @if curated.vetoes.is_empty() { p.lede { "A vetoed statement is never shown or stored again, whoever makes it." } }

@@ -42,8 +42,49 @@ pub fn value(value: &Value) -> Markup {
                     @else { p.lede { "No model was paid: the rules made every note on this machine." } }
                 }
             }
+            (effects(value))
             (table("By model", "Model", &value.by_model))
             (table("By project", "Project", &value.by_project))
+        }
+    }
+}
+
+/// The use of notes by the sessions that were shown them, and the comparison with sessions without memory.
+fn effects(value: &Value) -> Markup {
+    let (again, holdout) = (&value.effects.again, &value.effects.holdout);
+    let shown: Vec<(String, f64, f64)> = value
+        .by_day
+        .iter()
+        .map(|row| (row.name.clone(), row.used as f64, (row.shown - row.used).max(0) as f64))
+        .collect();
+    html! {
+        section.section aria-labelledby="use" {
+            h2 #use { "Shown and used" }
+            (charts::bars("Notes shown by day, those that were used at the bottom", &shown, |notes| counted(notes as i64, "note shown", "notes shown")))
+            div.table tabindex="0" role="region" aria-label="Use by moment" { table {
+                thead { tr { th.text { "Moment" } th { "Contexts" } th { "Tokens" } th { "Shown" } th { "Used" } th { "File changed" } th { "File read" } th { "Command run" } th { "Cited" } th { "Repaired" } } }
+                tbody { @for moment in &value.effects.moments {
+                    tr {
+                        td.text { (moment.moment) } td { (grouped(moment.contexts)) } td { (grouped(moment.tokens)) } td { (grouped(moment.shown)) }
+                        td { (share(moment.used, moment.shown)) } td { (grouped(moment.edited)) } td { (grouped(moment.opened)) }
+                        td { (grouped(moment.ran)) } td { (grouped(moment.cited)) } td { (grouped(moment.repaired)) }
+                    }
+                } }
+            } }
+            p.lede {
+                "Of " (counted(again.files, "file", "files")) " read, " (grouped(again.known_files)) " were known from earlier sessions; a note about "
+                (grouped(again.shown_files)) " of them had been shown. Of " (counted(again.failures, "repaired failure", "repaired failures")) ", "
+                (grouped(again.known_failures)) " had been repaired before."
+            }
+        }
+        section.section aria-labelledby="holdout" {
+            h2 #holdout { "With and without memory" }
+            @if holdout.withheld == 0 {
+                p.lede { "No session was without memory. With " code { "value.holdout_percent" } " some are, chosen at random, and the others are compared with them here." }
+            } @else {
+                p.lede { (counted(holdout.shown, "session", "sessions")) " with memory, " (grouped(holdout.withheld)) " without. The lines are 95 % intervals of the change by memory." }
+                (charts::intervals(&holdout.measures))
+            }
         }
     }
 }

@@ -60,7 +60,8 @@ impl EmbedderHandle {
         })
     }
 
-    fn model(&self) -> Option<Arc<Bert>> {
+    /// Returns the model, and loads it if necessary; none without one.
+    pub fn model(&self) -> Option<Arc<Bert>> {
         let mut state = self.state();
         if !self.is_current(&state) {
             state.loaded = None;
@@ -84,7 +85,7 @@ impl EmbedderHandle {
     }
 
     /// Marks the current file as unusable, so that it is not tried again.
-    fn refuse(&self, error: &EmbeddingError) {
+    pub fn refuse(&self, error: &EmbeddingError) {
         tracing::warn!(%error, "cannot use the embedding model: searching by words alone");
         let identity = self.identity();
         let mut state = self.state();

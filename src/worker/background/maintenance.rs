@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
-use super::{daily_backup, embedder, spool_drain};
+use super::{daily_backup, embedder, spool_drain, vetoes};
 use crate::files::atomic;
 use crate::files::disk::{self, Space};
 use crate::paths::Home;
@@ -71,6 +71,7 @@ impl Schedule {
             shared.nudge.notify_one();
         }
         embedder::embed_missing(shared, running).await?;
+        vetoes::enforce(shared, running).await?;
         shared
             .embedder
             .unload_if_idle(Duration::from_secs(running.config.search.model_idle_s), &running.similarity);

@@ -8,4 +8,6 @@ pub mod maintenance;
 pub mod similarity_threads;
 pub mod spool_drain;
 pub mod syncing;
+pub mod truth;
+pub mod vetoes;
 pub mod wal_sync;

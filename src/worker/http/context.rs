@@ -12,6 +12,7 @@ use super::search::name_of;
 use crate::api::{ApiError, ContextQuery, ContextResponse, InSessionQuery, InSessionResponse};
 use crate::context::Hint;
 use crate::store::browse;
+use crate::worker::background::truth;
 use crate::worker::session_context::{self, ClientMemory};
 use crate::worker::state::Shared;
 
@@ -34,6 +35,7 @@ pub async fn at_start(
         tracing::warn!(failure, "a layer of the context failed: {failure}");
     }
     shared.mark_asked();
+    truth::refresh(&running, &query);
     let mut response = session_context::response(&built, began.elapsed(), query.explain);
     if query.explain {
         let project = name_of(&running, query.project_path.clone()).await?;
@@ -62,9 +64,9 @@ pub async fn in_session(
     let mut offers = shared.offers.lock().await;
     let offered = offers.of(&query.session_id);
     let (here, session, asked) = (Arc::clone(&running), query.session_id.clone(), trigger.clone());
-    let built = running
-        .database
-        .read(move |database| session_context::in_session(database, &here.config, &query, &asked, &offered));
+    let built = running.database.read(move |database| {
+        session_context::in_session(database, &here.config, &here.repositories, &query, &asked, &offered)
+    });
     let (snippet, response) = built.await?;
     offers.add(session, &snippet, &trigger);
     Ok(Json(response))

@@ -9,13 +9,14 @@ use super::extract::{JsonBody, Named, Parameters};
 use super::history::number;
 use super::routes::running;
 use crate::api::{
-    ApiError, Changed, Curated, EditRequest, MergeRequest, PinRequest, Veto, VetoRequest, Vetoes, Within,
+    ApiError, Changed, Curated, EditRequest, MergeRequest, PinRequest, SupersedeRequest, Veto, VetoRequest,
+    Vetoes, Within,
 };
 use crate::clock;
 use crate::manual_memories;
+use crate::store::browse;
 use crate::store::corrections::{self, vetoes};
-use crate::store::memory::manual::{Forgettable, Outcome};
-use crate::store::{StoreError, browse};
+use crate::store::memory::manual::Outcome;
 use crate::worker::state::Shared;
 
 type Response = Result<Json<Changed>, ApiError>;
@@ -54,6 +55,26 @@ pub async fn merge(State(shared): State<Arc<Shared>>, Named(id): Named, body: Js
     changed(id, changing.await?)
 }
 
+/// `POST /api/observations/{id}/supersede`: marks this note as replaced by another one.
+pub async fn supersede(State(shared): State<Arc<Shared>>, Named(id): Named, body: JsonBody) -> Response {
+    let (number, SupersedeRequest { by }) = (number(&id)?, body.parse()?);
+    let running = running(&shared)?;
+    let changing =
+        running.database.write_to_disk(move |database| corrections::supersede(database, number, by));
+    changed(id, changing.await?)
+}
+
+/// `POST /api/observations/{id}/keep`: confirms a note against the code as it is now.
+pub async fn keep(State(shared): State<Arc<Shared>>, Named(id): Named) -> Response {
+    let number = number(&id)?;
+    let running = running(&shared)?;
+    let here = Arc::clone(&running);
+    let changing = running.database.write_to_disk(move |database| {
+        manual_memories::confirm(database, number, |root| here.repositories.tree(root))
+    });
+    changed(id, changing.await?)
+}
+
 fn changed(reference: String, outcome: Option<Outcome>) -> Response {
     let outcome = outcome.ok_or_else(|| ApiError::not_found(format!("there is no memory {reference}")))?;
     Ok(Json(Changed { reference, title: outcome.title, changed: outcome.changed }))
@@ -72,7 +93,7 @@ pub async fn veto(State(shared): State<Arc<Shared>>, body: JsonBody) -> Result<J
     let running = running(&shared)?;
     let vetoing = running.database.write_to_disk(move |database| {
         let statements = match memory {
-            Some(memory) => statements(database, memory)?,
+            Some(memory) => manual_memories::statements(database, memory)?,
             None => vec![(request.project.clone(), request.statement.clone())],
         };
         let mut made = Vec::new();
@@ -89,34 +110,6 @@ pub async fn veto(State(shared): State<Arc<Shared>>, body: JsonBody) -> Result<J
         return Err(ApiError::not_found("there is no such memory"));
     }
     Ok(Json(Vetoes { vetoes: made }))
-}
-
-/// The statements of a memory: title and summary of a note, the text of a learning. With its project.
-fn statements(
-    database: &rusqlite::Connection,
-    memory: Forgettable,
-) -> Result<Vec<(String, String)>, StoreError> {
-    match memory {
-        Forgettable::Observation(id) => {
-            let found = browse::note(database, id)?;
-            let statements = found.map(|found| {
-                let note = found.note;
-                let texts = [note.title, note.summary].into_iter().flatten();
-                texts
-                    .filter(|text| !text.trim().is_empty())
-                    .map(|text| (note.project.clone(), text))
-                    .collect()
-            });
-            Ok(statements.unwrap_or_default())
-        }
-        Forgettable::Learning(id) => {
-            let found = crate::store::memory::learnings::get(database, id)?;
-            Ok(found
-                .map(|learning| (learning.project.unwrap_or_default(), learning.content))
-                .into_iter()
-                .collect())
-        }
-    }
 }
 
 /// `DELETE /api/vetoes/{id}`: lifts a veto.
@@ -147,6 +140,7 @@ pub async fn curated(
             forgotten: browse::forgotten(database, project)?,
             vetoes: vetoes::list(database)?.into_iter().map(veto).collect(),
             learnings: browse::learnings(database, project, clock::now())?,
+            stale: browse::stale(database, project)?,
         })
     };
     Ok(Json(running(&shared)?.database.read(reading).await?))

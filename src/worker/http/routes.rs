@@ -49,6 +49,8 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route(route::EDIT, post(corrections::edit))
         .route(route::PIN, post(corrections::pin))
         .route(route::MERGE, post(corrections::merge))
+        .route(route::SUPERSEDE, post(corrections::supersede))
+        .route(route::KEEP, post(corrections::keep))
         .route(route::VETOES, post(corrections::veto))
         .route(route::VETO, delete(corrections::lift_veto))
         .route(route::CURATED, get(corrections::curated))

@@ -174,6 +174,7 @@ impl<'a> Job<'a> {
             return Ok(self.finished());
         }
         self.settlement.is_whole_turn = true;
+        self.settlement.reverted = turn.commits().iter().filter_map(|commit| commit.reverts()).collect();
         self.make_memory(Arc::new(turn), stage, edited).await?;
         if !batching && self.is_noted(&place) {
             // Its events have their own notes.

@@ -3,3 +3,4 @@
 mod embedding_model;
 mod in_session;
 mod session_start;
+mod truth;

@@ -89,9 +89,10 @@ pub async fn value(
 ) -> Result<Json<Value>, ApiError> {
     let days = days.unwrap_or(USUAL_DAYS).clamp(1, MOST_DAYS);
     let since = clock::day_start(clock::now()) - Millis::from(days - 1) * DAY;
-    let reading = move |database: &_| browse::value(database, since, clock::date);
-    let value = running(&shared)?.database.read(reading).await?;
-    Ok(Json(Value { days, ..value }))
+    let running = running(&shared)?;
+    let percent = running.config.value.holdout_percent;
+    let reading = move |database: &_| browse::report(database, days, since, clock::date, percent);
+    Ok(Json(running.database.read(reading).await?))
 }
 
 /// `GET /api/settings`

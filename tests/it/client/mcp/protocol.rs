@@ -27,7 +27,7 @@ fn every_protocol_version_with_a_handshake_works() {
         let tools = client.ask("tools/list", json!({}))["result"]["tools"].clone();
         let names: Vec<&str> =
             tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["search", "timeline", "get", "recent", "save", "forget"]);
+        assert_eq!(names, ["search", "timeline", "get", "recent", "save", "correct", "forget"]);
         assert_eq!(client.ask("ping", json!({}))["result"], json!({}));
         assert!(client.end().is_empty());
     }

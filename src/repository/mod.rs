@@ -1,4 +1,4 @@
-//! The state of a repository, from git: the files that differ from the last commit, and the last commits.
+//! The state of a repository, from git: the files that differ from the last commit, the last commits, and its branches.
 //!
 //! The worker and the command line run git; the hook starts no process. An untrusted repository brings its own settings,
 //! which can name programs for git to run: `git` below runs none of them. Callers wait only briefly: an answer that comes
@@ -11,13 +11,28 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::anchors::{FileStates, WorkingTree};
 use crate::context::RepoState;
+
+pub mod survey;
 
 /// The last known state of each repository.
 #[derive(Debug, Default)]
 pub struct Repositories {
     known: Mutex<HashMap<PathBuf, Known>>,
+    files: Arc<FileStates>,
+    surveyed: Mutex<HashMap<PathBuf, Surveyed>>,
 }
+
+/// A worktree that was surveyed, or is being surveyed.
+#[derive(Debug)]
+struct Surveyed {
+    at: Instant,
+    renames: Arc<HashMap<String, String>>,
+}
+
+/// Minimum time between two surveys of a worktree.
+const SURVEY_HOLDS: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -72,6 +87,37 @@ impl Look {
 }
 
 impl Repositories {
+    /// The worktree at `root`, with the renames that the last survey found.
+    pub fn tree(&self, root: &Path) -> WorkingTree {
+        let renames = self.surveyed().get(root).map(|known| known.renames.clone()).unwrap_or_default();
+        WorkingTree::new(root, renames, self.files.clone())
+    }
+
+    /// True if a survey of the worktree at `root` is due; it then counts as done.
+    pub fn is_survey_due(&self, root: &Path) -> bool {
+        let mut surveyed = self.surveyed();
+        if surveyed.get(root).is_some_and(|known| known.at.elapsed() < SURVEY_HOLDS) {
+            return false;
+        }
+        if surveyed.len() >= MOST_KNOWN {
+            surveyed.clear();
+        }
+        let renames = surveyed.remove(root).map(|known| known.renames).unwrap_or_default();
+        surveyed.insert(root.to_owned(), Surveyed { at: Instant::now(), renames });
+        true
+    }
+
+    /// Keeps the renames of a worktree for [`Self::tree`].
+    pub fn keep_renames(&self, root: &Path, renames: HashMap<String, String>) {
+        if let Some(known) = self.surveyed().get_mut(root) {
+            known.renames = Arc::new(renames);
+        }
+    }
+
+    fn surveyed(&self) -> MutexGuard<'_, HashMap<PathBuf, Surveyed>> {
+        self.surveyed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Starts a query for the state of the worktree at `root`, bounded by `patience` from now on.
     pub fn look(self: &Arc<Self>, root: &Path, patience: Patience) -> Look {
         let patience = if self.seen_lately(root) { patience.if_seen_lately } else { patience.usual };
@@ -288,16 +334,21 @@ struct Printed {
 
 impl Printed {
     fn by(child: Option<Child>) -> Self {
+        Self::within(MOST_BYTES, child)
+    }
+
+    /// At most this many bytes.
+    fn within(most: u64, child: Option<Child>) -> Self {
         let Some(mut child) = child else { return Self::default() };
         let Some(stdout) = child.stdout.take() else { return Self::default() };
         let (read, reading) = mpsc::channel();
         let reader = std::thread::Builder::new().name("git output".into()).spawn(move || {
             let mut bytes = Vec::new();
-            let _ = stdout.take(MOST_BYTES).read_to_end(&mut bytes);
+            let _ = stdout.take(most).read_to_end(&mut bytes);
             let _ = read.send(bytes);
         });
         let bytes = reader.ok().and_then(|_| reading.recv_timeout(PATIENCE).ok());
-        let is_whole = bytes.as_ref().is_some_and(|bytes| (bytes.len() as u64) < MOST_BYTES);
+        let is_whole = bytes.as_ref().is_some_and(|bytes| (bytes.len() as u64) < most);
         if !is_whole {
             let _ = child.kill();
         }

@@ -1,0 +1,99 @@
+//! Keeps memories true: at a session's start, asks git which branches reached the default one, and compares the latest notes with
+//! the working tree. The session does not wait; the results serve the next one, and readers without a working tree.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use crate::anchors::WorkingTree;
+use crate::api::ContextQuery;
+use crate::clock;
+use crate::model::{Millis, Standing};
+use crate::project::Project;
+use crate::repository::survey;
+use crate::store::context::{self as table, Reach};
+use crate::store::memory::{anchors, branches};
+use crate::store::{StoreError, projects};
+use crate::worker::state::Running;
+
+/// Maximum notes that are compared with the working tree at a start, the newest.
+const MOST_NOTES: u32 = 400;
+
+/// Starts the refresh for the project of a query. Git is asked at most once a minute.
+pub fn refresh(running: &Arc<Running>, query: &ContextQuery) {
+    let directory = query.cwd.as_deref().unwrap_or(&query.project_path);
+    let place = Project::of(Path::new(directory), &running.config.capture);
+    if !place.is_repository {
+        return;
+    }
+    let running = Arc::clone(running);
+    tokio::spawn(async move {
+        if let Err(error) = run(&running, place).await {
+            tracing::warn!(%error, "cannot compare memories with the working tree: {error}");
+        }
+    });
+}
+
+async fn run(running: &Arc<Running>, place: Project) -> Result<(), StoreError> {
+    let now = clock::now();
+    let asked = place.clone();
+    let project = running.database.read(move |database| projects::name_of(database, &asked)).await?;
+    if running.repositories.is_survey_due(&place.root) {
+        ask_git(running, &project, &place, now).await?;
+    }
+    let (tree, branch) = (running.repositories.tree(&place.root), place.branch.clone());
+    let found =
+        running.database.read(move |database| compare(database, &project, branch.as_deref(), &tree)).await?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    running.database.write(move |database| record(database, &found, now)).await
+}
+
+/// Records the branches, and keeps the renames.
+async fn ask_git(
+    running: &Arc<Running>,
+    project: &str,
+    place: &Project,
+    now: Millis,
+) -> Result<(), StoreError> {
+    let asked = project.to_owned();
+    let since =
+        running.database.read(move |database| branches::oldest_waiting(database, &asked, now)).await?;
+    let root = place.root.clone();
+    let looked =
+        tokio::task::spawn_blocking(move || (survey::survey(&root, since), survey::renames(&root))).await;
+    let Ok((survey, renames)) = looked else { return Ok(()) };
+    running.repositories.keep_renames(&place.root, renames);
+    let Some(survey) = survey else { return Ok(()) };
+    let (project, path) = (project.to_owned(), place.path.to_string_lossy().into_owned());
+    let record = move |database: &mut Connection| branches::record(database, &project, &path, &survey, now);
+    running.database.write(record).await
+}
+
+/// Compares the latest notes that hold on this branch; returns those whose standing differs from the recorded one.
+fn compare(
+    database: &Connection,
+    project: &str,
+    branch: Option<&str>,
+    tree: &WorkingTree,
+) -> Result<Vec<(i64, Standing)>, StoreError> {
+    let ids = anchors::anchored(database, project, MOST_NOTES)?;
+    let mut found = Vec::new();
+    for memory in table::memories(database, project, &ids)? {
+        if memory.reach(branch) == Reach::Here {
+            let standing = tree.standing(&anchors::of_note(database, memory.id)?);
+            found.extend((standing != memory.standing).then_some((memory.id, standing)));
+        }
+    }
+    Ok(found)
+}
+
+fn record(database: &mut Connection, found: &[(i64, Standing)], now: Millis) -> Result<(), StoreError> {
+    let transaction = database.transaction()?;
+    for (note, standing) in found {
+        anchors::record_standing(&transaction, *note, *standing, now)?;
+    }
+    Ok(transaction.commit()?)
+}
