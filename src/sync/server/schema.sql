@@ -302,9 +302,10 @@ CREATE FUNCTION claude_mem.devices(team uuid)
 CREATE FUNCTION claude_mem.forget(team uuid, memories uuid[], project bytea, device uuid, hlc bigint) RETURNS bigint
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = claude_mem, pg_temp
   AS $$ DECLARE forgotten bigint; BEGIN
-    IF forget.device IS NULL OR NOT EXISTS (SELECT FROM my_devices() d WHERE d.team = forget.team AND d.device = forget.device) THEN
-      PERFORM demand(forget.team, CASE WHEN forget.device IS NULL THEN ARRAY['owner', 'write'] ELSE ARRAY['owner'] END);
-    END IF;
+    PERFORM demand(forget.team, CASE
+      WHEN forget.device IS NULL THEN ARRAY['owner', 'write']
+      WHEN EXISTS (SELECT FROM my_devices() d WHERE d.team = forget.team AND d.device = forget.device) THEN ARRAY['owner', 'write', 'read']
+      ELSE ARRAY['owner'] END);
     -- One statement each, for the index that serves it.
     IF forget.memories IS NOT NULL THEN
       UPDATE record r SET body = '' WHERE r.team = forget.team AND r.refers = ANY (forget.memories) AND r.hlc <= forget.hlc AND r.body <> '';

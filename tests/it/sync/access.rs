@@ -159,6 +159,8 @@ fn a_removed_member_and_a_removed_device_are_shut_out() {
     teams.alice.ok(&["sync", "devices", "--remove-member", "bob"]);
     assert_eq!(teams.postgres.sql("bob", RECORDS).unwrap(), "0");
     teams.bob.fails(&["sync", "now"], "not a member");
+    // Nothing may look forgotten that the server still has.
+    teams.bob.fails(&["sync", "leave", "--forget", "--yes"], "nothing was changed");
     teams.eve.fails(&["sync", "devices", "--remove", "00000000-0000-0000-0000-000000000000"], "no device");
     let own = teams.alice.status()["devices"][0]["id"].as_str().unwrap().to_owned();
     teams.alice.ok(&["sync", "devices", "--remove", &own]);
