@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cli::help::listed as subcommands;
 use crate::harness::sandbox::{Ran, Sandbox, run};
+use crate::harness::wait::skip;
 use crate::harness::worker::Worker;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_claude-mem");
@@ -172,7 +173,7 @@ fn through_a_pager(
     }
     let output = script.output().ok().filter(|_| std::path::Path::new("/usr/bin/script").exists());
     if output.is_none() {
-        eprintln!("SKIPPED: `script` is not installed");
+        skip("`script` is not installed");
     }
     output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -264,7 +265,7 @@ fn a_wait_of_more_than_a_second_is_explained() {
     script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env("SHELL", "/bin/sh");
     script.stdin(Stdio::null()).stdout(Stdio::piped());
     let Ok(mut child) = script.spawn() else {
-        eprintln!("SKIPPED: `script` is not installed");
+        skip("`script` is not installed");
         return;
     };
     let (mut shown, mut some) = (String::new(), [0; 256]);

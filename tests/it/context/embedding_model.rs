@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::harness::sandbox::{Ran, Sandbox, run};
-use crate::harness::worker::{PATIENCE, Worker};
+use crate::harness::wait::skip_even_in_ci;
+use crate::harness::worker::Worker;
 
 fn cli(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_claude-mem"));
@@ -24,7 +25,7 @@ fn model_file() -> Option<PathBuf> {
     let ran = run(command, b"");
     let file = cache.data().join("models/all-minilm-l6-v2-int8.onnx");
     if ran.code != Some(0) {
-        eprintln!("skipped: the model cannot be fetched: {}", ran.stderr);
+        skip_even_in_ci(&format!("the model cannot be fetched: {}", ran.stderr));
         return None;
     }
     Some(file)
@@ -121,16 +122,10 @@ fn with_the_real_model_search_finds_what_shares_no_word() {
     assert_eq!(first(&nothing), &Value::Null, "a little alike is no hit: {nothing:#}");
     let loaded = memory_of(&worker);
     // The model is unloaded at the next check after one idle second.
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while memory_of(&worker) > loaded / 2 {
-        assert!(
-            std::time::Instant::now() < deadline,
-            "{} of {loaded} KiB are still there",
-            memory_of(&worker)
-        );
+    sandbox.wait_until("less memory is used", || {
         worker.send("POST", "/api/nudge", b"");
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
+        memory_of(&worker) <= loaded / 2
+    });
     assert_eq!(
         first(&worker.get(&format!("/api/search?q={QUESTION}")).json()),
         "1",

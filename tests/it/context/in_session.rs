@@ -8,7 +8,7 @@ use claude_mem::tools::error_signature;
 use serde_json::{Value, json};
 
 use crate::harness::sandbox::{Ran, Sandbox, run};
-use crate::harness::worker::{PATIENCE, Worker};
+use crate::harness::worker::Worker;
 
 /// A sandbox whose project is a repository with a history.
 fn with_memories() -> Sandbox {
@@ -241,10 +241,7 @@ fn uncommitted_files_rank_their_memories_first() {
         let place = |memory: &str| text.find(memory).unwrap_or(usize::MAX);
         place("#2 bugfix") < place("#1 decision")
     };
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while !is_first() {
-        assert!(std::time::Instant::now() < deadline, "the changed file makes no difference");
-    }
+    sandbox.wait_until("the changed file comes first", is_first);
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use claude_mem::config::{Config, Environment, Provider};
 use claude_mem::llm::{Choice, Failure, Llm, Request, Response, Tool, choose};
@@ -12,6 +11,8 @@ use claude_mem::privacy::Redacted;
 use rustix::process::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use super::wait::wait_until;
 
 /// A key that resembles no word, so that a search for it finds nothing else.
 pub const KEY: &str = "sk-ant-Qx7mmUnmistakable0Zz";
@@ -95,15 +96,6 @@ pub fn write_program(place: &Path, name: &str, script: &str) {
     let program = place.join("bin").join(name);
     fs::write(&program, format!("#!/bin/sh\nD='{}'\n{script}\n", place.display())).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
-/// Waits for a condition that must become true; the limit only bounds a failure.
-pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !condition() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "never: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// True if a process has ended, even if it is not reaped yet.

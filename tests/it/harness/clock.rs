@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{RwLock, RwLockReadGuard};
 
+use crate::harness::wait::skip;
+
 /// The calendar of one data directory.
 pub struct Clock {
     library: Option<PathBuf>,
@@ -23,7 +25,7 @@ impl Clock {
         compile.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source);
         let is_there = compile.output().is_ok_and(|output| output.status.success());
         if !is_there {
-            eprintln!("skipped: no clock jumps, because there is no C compiler");
+            skip("no clock jumps, because there is no C compiler");
         }
         Self::with(is_there.then_some(library), folder, 0)
     }

@@ -3,12 +3,11 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use crate::harness::sandbox::Sandbox;
-use crate::harness::worker::PATIENCE;
+use crate::harness::wait::{PATIENCE, wait_for_exit};
 
 pub struct Client {
     child: Child,
@@ -74,8 +73,7 @@ impl Client {
 
     /// The answer to a request; answers requests for roots meanwhile.
     pub fn answer_to(&mut self, id: &Value) -> Value {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
+        loop {
             let message = self.next().unwrap_or_else(|| panic!("no answer to {id}"));
             if message["method"] == "roots/list" {
                 let roots: Vec<Value> = self.roots.iter().map(|uri| json!({ "uri": uri })).collect();
@@ -87,7 +85,6 @@ impl Client {
             }
             self.unexpected.push(message);
         }
-        panic!("no answer to {id}");
     }
 
     /// Sends a request and waits for its result or error.
@@ -135,23 +132,12 @@ impl Client {
         while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
             rest.push(serde_json::from_str(&line).unwrap());
         }
-        let status = wait(&mut self.child);
+        let status = wait_for_exit(&mut self.child);
         assert!(status.success(), "{status}");
         let mut stderr = String::new();
         std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut stderr).unwrap();
         assert_eq!(stderr, "");
         rest
-    }
-}
-
-fn wait(child: &mut Child) -> ExitStatus {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        assert!(Instant::now() < deadline, "the server does not end");
-        std::thread::sleep(std::time::Duration::from_millis(2));
     }
 }
 

@@ -7,4 +7,5 @@ pub mod faults;
 pub mod mcp_client;
 pub mod rng;
 pub mod sandbox;
+pub mod wait;
 pub mod worker;

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use serde_json::Value;
 
+use super::wait::skip_even_in_ci;
+
 /// A scratch home directory with a data directory in it.
 pub struct Sandbox {
     scratch: tempfile::TempDir,
@@ -162,7 +164,7 @@ impl Tmpfs {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("mode=700,{options}"), "tmpfs"]).arg(point.path());
         if !mount.output().is_ok_and(|output| output.status.success()) {
-            eprintln!("skipped: no tmpfs can be mounted here");
+            skip_even_in_ci("no tmpfs can be mounted here");
             return None;
         }
         Some(Self(point))

@@ -5,15 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::harness::sandbox::{Sandbox, program};
-
-/// Maximum time that a test waits for a condition.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+use crate::harness::wait::{PATIENCE, wait_for, wait_for_exit, wait_until};
 
 /// A worker that runs until it is dropped.
 pub struct Worker {
@@ -37,15 +35,10 @@ impl Worker {
     }
 
     pub fn wait_until_it_answers(&mut self) {
-        let deadline = Instant::now() + PATIENCE;
-        let socket = self.socket.clone();
-        let has_started =
-            || get(&socket, "/api/health").is_some_and(|answer| answer.json()["reason"] != "starting");
-        while !has_started() {
+        wait_until("the worker answers", || {
             assert!(self.is_alive(), "the worker ended");
-            assert!(Instant::now() < deadline, "the worker does not answer");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+            get(&self.socket, "/api/health").is_some_and(|answer| answer.json()["reason"] != "starting")
+        });
     }
 
     pub fn pid(&self) -> u32 {
@@ -83,14 +76,7 @@ impl Worker {
     }
 
     pub fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.ended() {
-                return status;
-            }
-            assert!(Instant::now() < deadline, "the worker does not end");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        wait_for_exit(&mut self.child)
     }
 
     /// The exit status, if it has exited.
@@ -120,15 +106,8 @@ impl Worker {
 
     /// Waits until health satisfies a condition.
     pub fn wait_for_health(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let health = self.get("/api/health").json();
-            if is_so(&health) {
-                return health;
-            }
-            assert!(Instant::now() < deadline, "not {what}: {health:#}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let health = || self.get("/api/health").json();
+        wait_for(|| format!("{what}: {:#}", health()), || Some(health()).filter(&is_so))
     }
 }
 
@@ -198,16 +177,13 @@ impl Sandbox {
 
     /// Waits until a query returns 1.
     pub fn wait_for(&self, what: &str, sql: &str) {
-        let deadline = Instant::now() + PATIENCE;
         let database = self.database();
-        loop {
-            let is_so = database.query_row(sql, [], |row| row.get::<_, bool>(0)).unwrap_or(false);
-            if is_so {
-                return;
-            }
-            assert!(Instant::now() < deadline, "not {what}\n{}", self.logged());
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        self.wait_until(what, || database.query_row(sql, [], |row| row.get::<_, bool>(0)).unwrap_or(false));
+    }
+
+    /// Waits until a condition holds; a failure shows the log of the workers.
+    pub fn wait_until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        wait_for(|| format!("{what}\n{}", self.logged()), || holds().then_some(()));
     }
 
     /// Waits until no queue row is open.

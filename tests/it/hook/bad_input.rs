@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::harness::sandbox::{Ran, Sandbox, Tmpfs, run, tool_payload};
+use crate::harness::wait::skip_even_in_ci;
 
 /// The delay that a user would notice. Hooks are far faster; debug builds on a busy machine need the slack.
 const NOTICED: Duration = Duration::from_secs(1);
@@ -208,7 +209,7 @@ fn a_data_directory_that_is_a_file_counts_what_it_drops() {
 #[test]
 fn a_data_directory_of_another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can give a directory away");
+        skip_even_in_ci("only root can give a directory away");
         return;
     }
     let sandbox = Sandbox::new();

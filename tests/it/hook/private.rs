@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::harness::sandbox::{Sandbox, run};
-use crate::harness::worker::{PATIENCE, Worker};
+use crate::harness::worker::Worker;
 
 /// Every private text below contains this mark.
 const MARK: &[u8] = b"zq7secret";
@@ -120,12 +119,10 @@ fn a_raw_prompt_stays_hidden_until_its_secret_is_redacted() {
         assert!(shown.contains("farewell"), "{what}: the rest of the prompt is there: {shown}");
     }
     // Readers may delay the checkpoint of the WAL.
-    let deadline = Instant::now() + PATIENCE;
-    while fs::read(sandbox.data().join("claude-mem.db-wal")).is_ok_and(|log| holds_mark(&log)) {
+    sandbox.wait_until("the WAL is emptied", || {
         worker.post("/api/nudge", &Value::Null);
-        assert!(Instant::now() < deadline, "the log is never emptied");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        !fs::read(sandbox.data().join("claude-mem.db-wal")).is_ok_and(|log| holds_mark(&log))
+    });
     worker.stop();
     assert_nowhere(sandbox.data());
 }

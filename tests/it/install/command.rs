@@ -4,11 +4,11 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::harness::sandbox::{Ran, Sandbox, run, tool_payload};
+use crate::harness::wait::wait_until;
 
 const SETTINGS: &str = r#"{
   "model": "opus",
@@ -88,15 +88,6 @@ impl Installed {
 impl Drop for Installed {
     fn drop(&mut self) {
         let _ = run(self.command(env!("CARGO_BIN_EXE_claude-mem"), &["stop"]), b"");
-    }
-}
-
-/// Waits until something holds.
-fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(40);
-    while !holds() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -406,7 +397,7 @@ fn a_hook_starts_an_unmanaged_worker_without_waiting() {
         run(command, tool_payload("s", "t", home.sandbox.path(), &Value::Null).as_bytes())
     };
     hook().assert_unnoticed();
-    wait_for("the worker", || home.sandbox.data().join("worker.sock").exists());
+    wait_until("the worker serves", || home.sandbox.data().join("worker.sock").exists());
     let pid = home.holder().unwrap();
     #[cfg(target_os = "linux")]
     {
@@ -435,7 +426,7 @@ fn a_worker_that_cannot_run_is_not_started_by_every_hook() {
         let payload = tool_payload("s", &format!("t{number}"), home.sandbox.path(), &Value::Null);
         run(home.command(bin.join("claude-mem-hook"), &["save"]), payload.as_bytes()).assert_unnoticed();
     }
-    wait_for("the one start", || home.path("starts").exists());
+    wait_until("it is started", || home.path("starts").exists());
     assert_eq!(fs::read_to_string(home.path("starts")).unwrap(), "x\n");
 }
 
@@ -521,7 +512,7 @@ fn logs_can_be_filtered_by_session() {
     }
     home.sandbox.wait_until_settled();
     let output = |session: &str| home.mem(&["logs", "--session", session]);
-    wait_for("the lines", || {
+    wait_until("the lines are there", || {
         ["session-one", "session-two"].iter().all(|one| output(one).contains("1 observation, 1 summary"))
     });
     let lines = output("session-one");

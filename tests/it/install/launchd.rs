@@ -6,13 +6,14 @@ use claude_mem::paths::Home;
 use serde_json::{Value, json};
 
 use crate::harness::sandbox::run;
+use crate::harness::wait::skip;
 
 /// The property list as a system reads it, for a user whose home is `/Users/me`; nothing without Python to read it.
 fn agent() -> Option<Value> {
     let text = include_str!("../../../packaging/launchd/claude-mem.plist").replace("__HOME__", "/Users/me");
     let read = "import json, plistlib, sys; json.dump(plistlib.loads(sys.stdin.buffer.read()), sys.stdout)";
     if Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: there is no python3 to read the property list");
+        skip("there is no python3 to read the property list");
         return None;
     }
     let mut python = Command::new("python3");

@@ -527,9 +527,5 @@ fn rejected_spool_files_can_be_forgotten_and_expire() {
     mem(&sandbox, &["forget", "--session", "doomed-session", "--yes"]);
     assert_eq!(left(), ["3.json", "4.json"]);
     let _worker = Worker::start(&sandbox);
-    let deadline = std::time::Instant::now() + crate::harness::worker::PATIENCE;
-    while left() != ["3.json"] {
-        assert!(std::time::Instant::now() < deadline, "{:?}", left());
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    sandbox.wait_until("only one file is left", || left() == ["3.json"]);
 }

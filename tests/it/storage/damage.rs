@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::harness::sandbox::{Ran, Sandbox, run};
-use crate::harness::worker::{PATIENCE, Worker};
+use crate::harness::wait::wait_for;
+use crate::harness::worker::Worker;
 
 /// A sandbox with this many sessions of one turn each, all of it processed, and the WAL checkpointed.
 pub fn remembered(sandbox: &Sandbox, sessions: usize) {
@@ -56,20 +57,11 @@ pub fn mem(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
 pub fn recovered(sandbox: &Sandbox) -> (Worker, Value) {
     let worker = Worker::start(sandbox);
     worker.wait_for_health("healthy", |health| health["status"] == "ok");
-    let deadline = std::time::Instant::now() + PATIENCE;
-    loop {
-        let noted = sandbox.database().query_row(
-            "SELECT data FROM event_log WHERE event_type = 'recovery'",
-            [],
-            |row| row.get::<_, String>(0),
-        );
-        if let Ok(noted) = noted {
-            worker.wait_for_health("healthy", |health| health["status"] == "ok");
-            return (worker, serde_json::from_str(&noted).unwrap());
-        }
-        assert!(std::time::Instant::now() < deadline, "no recovery\n{}", sandbox.logged());
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    let sql = "SELECT data FROM event_log WHERE event_type = 'recovery'";
+    let recorded = || sandbox.database().query_row(sql, [], |row| row.get::<_, String>(0)).ok();
+    let recorded = wait_for(|| format!("a recovery is recorded\n{}", sandbox.logged()), recorded);
+    worker.wait_for_health("healthy", |health| health["status"] == "ok");
+    (worker, serde_json::from_str(&recorded).unwrap())
 }
 
 pub fn is_whole(sandbox: &Sandbox) {
@@ -285,17 +277,12 @@ fn damage_found_while_running_is_recovered_without_loss() {
     }
     let sql = "SELECT (SELECT count(*) FROM user_prompts) = 6 AND NOT EXISTS
                (SELECT 1 FROM pending_queue WHERE status IN ('raw', 'processing'))";
-    let deadline = std::time::Instant::now() + PATIENCE;
-    loop {
-        let database = rusqlite::Connection::open(database(&sandbox)).unwrap();
-        if database.query_row(sql, [], |row| row.get::<_, bool>(0)).unwrap_or(false) {
-            break;
-        }
+    sandbox.wait_until("all is settled", || {
         assert_eq!(worker.ended(), None, "{}", sandbox.logged());
-        assert!(std::time::Instant::now() < deadline, "{}", sandbox.logged());
-        std::thread::sleep(std::time::Duration::from_millis(50));
         crate::harness::worker::request(&sandbox.socket(), "POST", "/api/nudge", b"");
-    }
+        let database = rusqlite::Connection::open(database(&sandbox)).unwrap();
+        database.query_row(sql, [], |row| row.get::<_, bool>(0)).unwrap_or(false)
+    });
     is_whole(&sandbox);
 }
 
@@ -349,13 +336,7 @@ fn recovery_leaves_another_programs_database_alone() {
         let database = rusqlite::Connection::open(&ours).unwrap();
         database.query_row(sql, [], |row| row.get(0)).unwrap_or(-1)
     };
-    let wait_for = |sql: &str, wanted: i64| {
-        let deadline = std::time::Instant::now() + PATIENCE;
-        while count(sql) != wanted {
-            assert!(std::time::Instant::now() < deadline, "{sql}\n{}", sandbox.logged());
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-    };
+    let wait_for = |sql: &str, wanted: i64| sandbox.wait_until(sql, || count(sql) == wanted);
     let mut worker = Worker::start(&sandbox);
     wait_for("SELECT count(*) FROM sessions", 0);
     turn(&sandbox, "one");

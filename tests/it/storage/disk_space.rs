@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use claude_mem::files::disk::Space;
 
 use crate::harness::sandbox::{Sandbox, Tmpfs, tool_payload};
-use crate::harness::worker::{PATIENCE, Worker};
+use crate::harness::wait::PATIENCE;
+use crate::harness::worker::Worker;
 use crate::storage::damage::{mem, turn};
 
 const MB: u64 = 1 << 20;
@@ -34,14 +35,6 @@ fn fill_disk(place: &Path, left: u64) -> std::path::PathBuf {
         }
     }
     path
-}
-
-fn wait_until(what: &str, sandbox: &Sandbox, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "not {what}\n{}", sandbox.logged());
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -79,7 +72,7 @@ fn events_that_find_a_full_disk_use_the_reserve() {
     turn(&sandbox, "before");
     let mut worker = Worker::start(&sandbox);
     let reserve = sandbox.data().join("reserve");
-    wait_until("reserved", &sandbox, || fs::metadata(&reserve).is_ok_and(|meta| meta.len() == 8 * MB));
+    sandbox.wait_until("reserved", || fs::metadata(&reserve).is_ok_and(|meta| meta.len() == 8 * MB));
     sandbox.wait_until_settled();
     worker.stop();
     let filler = fill_disk(disk.path(), 0);
@@ -124,7 +117,7 @@ fn only_raw_events_count_towards_the_limit() {
     sandbox.prompt("s", "Repair the greeting");
     fill_database(&sandbox, 10);
     let worker = Worker::start(&sandbox);
-    wait_until("measured", &sandbox, || sandbox.data().join("memory.bytes").exists());
+    sandbox.wait_until("measured", || sandbox.data().join("memory.bytes").exists());
     let long = |id: &str| {
         let output = "a line of output\n".repeat(1_000);
         tool_payload("s", id, sandbox.path(), &output.into())

@@ -6,7 +6,7 @@ use std::fs;
 use rusqlite::Connection;
 
 use crate::harness::sandbox::Sandbox;
-use crate::harness::worker::{PATIENCE, Worker};
+use crate::harness::worker::Worker;
 use crate::storage::damage::{count, database, is_whole, mem, recovered, remembered};
 
 /// Three sessions in a database that this SQL corrupts. The daily backup, which checks everything, is not made yet.
@@ -88,11 +88,7 @@ fn a_broken_search_index_is_rebuilt_and_the_tables_are_kept() {
     let worker = Worker::start(&sandbox);
     let has_backup =
         || fs::read_dir(sandbox.data().join("backups")).is_ok_and(|mut backups| backups.next().is_some());
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while !has_backup() {
-        assert!(std::time::Instant::now() < deadline, "{}", sandbox.logged());
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    sandbox.wait_until("there is a backup", has_backup);
     worker.wait_for_health("healthy", |health| health["status"] == "ok");
     assert!(sandbox.logged().contains("rebuilding the search index"), "{}", sandbox.logged());
     assert_eq!(count(&sandbox, "event_log WHERE event_type = 'recovery'"), 0, "{}", sandbox.logged());

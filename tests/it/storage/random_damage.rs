@@ -3,11 +3,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::time::{Duration, Instant};
 
 use crate::harness::rng::Dice;
 use crate::harness::sandbox::Sandbox;
-use crate::harness::worker::{PATIENCE, Worker};
+use crate::harness::wait::wait_for;
+use crate::harness::worker::Worker;
 use crate::storage::damage::{database, is_whole, mem, remembered, turn};
 
 const PAGE: u64 = 4096;
@@ -102,22 +102,17 @@ fn survives(seed: u64) {
         let database = rusqlite::Connection::open(database(&sandbox)).unwrap();
         database.query_row(all, [], |row| row.get::<_, u32>(0)).unwrap_or_default()
     };
-    let mut wait_until = |is_so: &dyn Fn() -> bool| {
-        let deadline = Instant::now() + PATIENCE;
-        while !is_so() {
+    let mut wait_while_alive = |holds: &dyn Fn() -> bool| {
+        let state = || describe(&format!("{} sessions are there", remembered()));
+        wait_for(state, || {
             assert_eq!(worker.ended(), None, "{}", describe("the worker ended"));
-            assert!(
-                Instant::now() < deadline,
-                "{}",
-                describe(&format!("{} sessions are there", remembered()))
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
+            holds().then_some(())
+        });
     };
-    wait_until(&is_checked);
+    wait_while_alive(&is_checked);
     // Events from the spool may arrive after the end of their turn: then they wait for the next one.
     sandbox.end_turn("meanwhile");
-    wait_until(&|| remembered() == SESSIONS + 1);
+    wait_while_alive(&|| remembered() == SESSIONS + 1);
     worker.wait_for_health("healthy", |health| health["status"] == "ok");
     assert!(sandbox.logged().matches("degraded: ").count() <= 2, "{}", describe("it comes and goes"));
     is_whole(&sandbox);

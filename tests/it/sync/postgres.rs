@@ -6,9 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::harness::sandbox::fixture;
+use crate::harness::wait::{skip, wait_until};
 
 pub struct Postgres {
     folder: tempfile::TempDir,
@@ -31,9 +31,7 @@ impl Postgres {
     /// The same with these settings.
     pub fn start_with(settings: &'static [&'static str]) -> Option<Self> {
         let Some(programs) = programs() else {
-            let reason = "PostgreSQL is not installed (Debian: apt-get install postgresql)";
-            assert!(std::env::var_os("CI").is_none(), "{reason}");
-            eprintln!("skipped: {reason}");
+            skip("PostgreSQL is not installed (Debian: apt-get install postgresql)");
             return None;
         };
         let folder = tempfile::tempdir().unwrap();
@@ -88,15 +86,13 @@ impl Postgres {
 
     /// Starts the server and waits until it answers.
     pub fn run(&mut self) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !self.is_ready() {
-            assert!(Instant::now() < deadline, "the server does not start");
+        wait_until("the server starts", || {
             // After a kill, the remains of the old server may block the new one for a moment.
             if self.server.as_mut().is_none_or(|server| server.try_wait().unwrap().is_some()) {
                 self.server = Some(self.spawn());
             }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            self.is_ready()
+        });
     }
 
     fn spawn(&self) -> Child {
@@ -213,13 +209,4 @@ fn unprivileged_user() -> (u32, u32) {
         Some((fields.next()??, fields.next()??))
     };
     find("postgres").or_else(|| find("nobody")).unwrap_or((65534, 65534))
-}
-
-/// Waits until a condition holds.
-pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

@@ -1,8 +1,9 @@
 //! Synchronisation inside the service.
 
 use super::machine::Machine;
-use super::postgres::{Postgres, wait_until};
+use super::postgres::Postgres;
 use crate::harness::clock::Clock;
+use crate::harness::wait::wait_until;
 
 #[test]
 fn the_service_sends_and_receives_by_itself() {

@@ -12,7 +12,8 @@ use claude_mem::repository::{Patience, Repositories};
 use serde_json::json;
 
 use crate::harness::sandbox::{Sandbox, run};
-use crate::harness::worker::{PATIENCE, Worker, edit_payload};
+use crate::harness::wait::PATIENCE;
+use crate::harness::worker::{Worker, edit_payload};
 
 const LONG: Patience = Patience { usual: PATIENCE, if_seen_lately: PATIENCE };
 

@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use crate::harness::endpoint::{Endpoint, Reply};
 use crate::harness::sandbox::{Sandbox, run, tool_payload};
-use crate::harness::worker::{PATIENCE, Worker};
+use crate::harness::worker::Worker;
 
 /// Random-looking letters and digits, the same for the same seed.
 fn drawn(seed: usize, length: usize, alphabet: &str) -> String {
@@ -139,12 +138,10 @@ fn no_planted_secret_is_sent_stored_exported_shown_or_logged() {
     assert!(sent.contains("Rotate the keys"), "something was sent");
     // Readers may delay the checkpoint of the WAL.
     let log = sandbox.data().join("claude-mem.db-wal");
-    let deadline = Instant::now() + PATIENCE;
-    while fs::read(&log).is_ok_and(|log| secrets.iter().any(|secret| holds(&log, secret))) {
+    sandbox.wait_until("the WAL is emptied", || {
         worker.post("/api/nudge", &serde_json::Value::Null);
-        assert!(Instant::now() < deadline, "the log is never emptied");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        !fs::read(&log).is_ok_and(|log| secrets.iter().any(|secret| holds(&log, secret)))
+    });
     worker.stop();
     let mut export = sandbox.command(env!("CARGO_BIN_EXE_claude-mem"));
     export.arg("export");

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::harness::sandbox::{Sandbox, run};
-use crate::harness::worker::{PATIENCE, Worker, get, read_answer};
+use crate::harness::wait::{PATIENCE, skip, skip_even_in_ci};
+use crate::harness::worker::{Worker, get, read_answer};
 
 /// Maximum time until the worker disconnects a silent client, with slack for a busy machine.
 const LET_GO: Duration = Duration::from_secs(15);
@@ -180,7 +181,7 @@ fn input_that_is_not_http_is_survived() {
 #[test]
 fn another_user_is_refused_despite_open_file_modes() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can switch users");
+        skip_even_in_ci("only root can switch users");
         return;
     }
     let sandbox = Sandbox::new();
@@ -200,7 +201,7 @@ fn another_user_is_refused_despite_open_file_modes() {
     other_user.arg(sandbox.socket());
     let output = run(other_user, b"");
     if output.code != Some(0) {
-        eprintln!("skipped: setpriv and python3 are needed: {}", output.stderr);
+        skip(&format!("setpriv and python3 are needed: {}", output.stderr));
         return;
     }
     assert!(

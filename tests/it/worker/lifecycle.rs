@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::harness::sandbox::{Sandbox, run};
+use crate::harness::wait::PATIENCE;
 use crate::harness::worker::{Worker, edit_payload, get, request};
 
 #[test]
@@ -128,7 +129,7 @@ fn under_a_manager_the_worker_waits_for_a_held_lock() {
     let sandbox = Sandbox::new();
     let mut first = Worker::start(&sandbox);
     let manager = UnixDatagram::bind(sandbox.path().join("notify")).unwrap();
-    manager.set_read_timeout(Some(crate::harness::worker::PATIENCE)).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut command = sandbox.worker_command();
     command.env("NOTIFY_SOCKET", sandbox.path().join("notify"));
     let mut second = Worker::spawn(command, &sandbox);

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::harness::sandbox::{Sandbox, Tmpfs};
-use crate::harness::worker::{PATIENCE, Worker, edit_payload};
+use crate::harness::worker::{Worker, edit_payload};
 
 fn database_files(sandbox: &Sandbox) -> Vec<std::path::PathBuf> {
     ["", "-wal", "-shm"].map(|end| sandbox.data().join(format!("claude-mem.db{end}"))).to_vec()
@@ -67,11 +67,7 @@ fn a_database_replaced_by_garbage_is_set_aside() {
     fs::rename(&garbage, &files[0]).unwrap();
     sandbox.edit("s", "spooled");
     assert_eq!(sandbox.spooled().len(), 1);
-    let deadline = Instant::now() + PATIENCE;
-    while !sandbox.spooled().is_empty() {
-        assert!(Instant::now() < deadline, "{}", sandbox.logged());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    sandbox.wait_until("the spool is empty", || sandbox.spooled().is_empty());
     worker.wait_for_health("healthy", |health| health["status"] == "ok");
     sandbox.wait_for("taken in", "SELECT count(*) = 1 FROM pending_queue WHERE event_key = 'tool:s:spooled'");
     let aside = fs::read_dir(sandbox.data().join("damaged")).unwrap().map(|entry| entry.unwrap().path());
@@ -178,11 +174,7 @@ fn a_temporarily_unreadable_spool_file_is_kept() {
     // Permissions do not stop root; a link to itself does.
     std::os::unix::fs::symlink(&file, &file).unwrap();
     let worker = Worker::start(&sandbox);
-    let deadline = Instant::now() + PATIENCE;
-    while !sandbox.logged().contains("cannot read a spool file now") {
-        assert!(Instant::now() < deadline, "{}", sandbox.logged());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    sandbox.wait_until("it is logged", || sandbox.logged().contains("cannot read a spool file now"));
     fs::rename(&kept, &file).unwrap();
     worker.post("/api/nudge", &serde_json::Value::Null);
     let taken = "SELECT count(*) = 1 FROM pending_queue WHERE event_key = 'tool:s:unreadable'";
@@ -201,11 +193,7 @@ fn unfinished_files_of_killed_processes_are_removed() {
         fs::write(file, "half of it").unwrap();
     }
     let _worker = Worker::start(&sandbox);
-    let deadline = Instant::now() + PATIENCE;
-    while left.iter().any(|file| file.exists()) {
-        assert!(Instant::now() < deadline, "{left:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    sandbox.wait_until("all files are removed", || !left.iter().any(|file| file.exists()));
 }
 
 #[test]

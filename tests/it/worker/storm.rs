@@ -120,9 +120,5 @@ fn assert_exactly_once(sandbox: &Sandbox) {
 
 /// Waits for the spool to drain: on a slow machine the lock may be held longer than hooks wait.
 fn wait_until_the_spool_is_empty(sandbox: &Sandbox) {
-    let deadline = Instant::now() + crate::harness::worker::PATIENCE;
-    while !sandbox.spooled().is_empty() {
-        assert!(Instant::now() < deadline, "{:?}", sandbox.spooled());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    sandbox.wait_until("the spool is empty", || sandbox.spooled().is_empty());
 }

@@ -3,10 +3,9 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::harness::sandbox::{Sandbox, program};
-use crate::harness::worker::PATIENCE;
+use crate::harness::wait::{PATIENCE, wait_for_exit};
 
 /// A bridge that runs until it is dropped.
 pub struct Bridge {
@@ -165,14 +164,7 @@ impl Bridge {
     }
 
     pub fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(Instant::now() < deadline, "it does not end");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_for_exit(&mut self.child)
     }
 }
 

@@ -12,6 +12,8 @@ use super::{flood, with_note};
 use crate::harness::sandbox::Sandbox;
 use crate::harness::worker::Worker;
 
+use crate::harness::wait::skip;
+
 /// Folder with `node_modules` that has playwright-core and axe-core; `.ci/run` makes it.
 const PACKAGES: &str = "target/browser";
 const CHROMIUM: &str = "/usr/bin/chromium";
@@ -26,9 +28,7 @@ fn every_page_works_in_a_browser() {
         || !packages.join("playwright-core").exists()
         || !packages.join("axe-core").exists()
     {
-        let reason = "needs chromium, and playwright-core and axe-core in target/browser (see .ci/run)";
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "CI must not skip this: {reason}");
-        eprintln!("skipped: {reason}");
+        skip("needs chromium, and playwright-core and axe-core in target/browser (see .ci/run)");
         return;
     }
     let (sandbox, worker, bridge) = with_note();

@@ -6,6 +6,7 @@ mod browser;
 use bridge::{Bridge, Reply};
 
 use crate::harness::sandbox::Sandbox;
+use crate::harness::wait::skip_even_in_ci;
 use crate::harness::worker::Worker;
 
 /// A bridge and a worker with one note.
@@ -212,7 +213,7 @@ fn another_user_is_refused_even_with_the_secrets() {
         || !std::path::Path::new("/usr/bin/setpriv").exists()
         || !std::path::Path::new("/usr/bin/curl").exists()
     {
-        eprintln!("skipped: needs root, setpriv and curl");
+        skip_even_in_ci("needs root, setpriv and curl");
         return;
     }
     let as_nobody = |path: &str, cookie: &str| {

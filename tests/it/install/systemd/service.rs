@@ -12,8 +12,8 @@ use rustix::process::Pid;
 use serde_json::Value;
 
 use super::machine::{PLACE, TESTS};
-use crate::harness::claude::wait_until;
 use crate::harness::sandbox::run;
+use crate::harness::wait::{skip_even_in_ci, wait_until};
 
 pub const SERVICE: &str = "claude-mem.service";
 pub const SOCKET: &str = "claude-mem.socket";
@@ -27,7 +27,7 @@ impl Service {
     /// Installs it and starts the socket. `None` outside the machine that was booted for it.
     pub fn install() -> Option<Self> {
         if std::env::current_exe().unwrap() != Path::new(TESTS) {
-            eprintln!("SKIPPED: this is not the machine that was booted for it");
+            skip_even_in_ci("this is not the machine that was booted for it");
             return None;
         }
         let service = Self { home: std::env::var_os("HOME").unwrap().into() };

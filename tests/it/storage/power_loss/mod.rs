@@ -165,12 +165,7 @@ fn go_on(found: &Found, scenario: &str) {
     let _worker = Worker::start(sandbox);
     sandbox.prompt("after", "after the cut");
     sandbox.wait_for("taken in", "SELECT count(*) > 0 FROM user_prompts WHERE prompt = 'after the cut'");
-    let files = || sandbox.spooled().len();
-    let deadline = std::time::Instant::now() + crate::harness::worker::PATIENCE;
-    while files() > 0 {
-        assert!(std::time::Instant::now() < deadline, "the spool stays; {scenario}");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    sandbox.wait_until(&format!("the spool is empty; {scenario}"), || sandbox.spooled().is_empty());
     let now: BTreeSet<String> = stored(sandbox).into_iter().collect();
     assert!(found.all().is_subset(&now), "{scenario}\n{:?}\n{now:?}", found.all());
     let recoveries: i64 = sandbox.get("SELECT count(*) FROM event_log WHERE event_type = 'recovery'");
@@ -276,10 +271,6 @@ fn a_running_worker_syncs_every_event_soon() {
     for number in 0..3 {
         let text = format!("a prompt like no other {number}");
         prompt(&recording, &text);
-        let deadline = std::time::Instant::now() + crate::harness::worker::PATIENCE;
-        while !is_written_and_synced(&recording.steps(), &text) {
-            assert!(std::time::Instant::now() < deadline, "{text} is not synced");
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        sandbox.wait_until("it is synced", || is_written_and_synced(&recording.steps(), &text));
     }
 }

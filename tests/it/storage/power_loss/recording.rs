@@ -7,6 +7,7 @@ use std::process::Command;
 
 use super::disk::Step;
 use crate::harness::sandbox::{Sandbox, run};
+use crate::harness::wait::skip;
 
 /// A sandbox whose programs are recorded.
 pub struct Recording {
@@ -26,7 +27,7 @@ impl Recording {
         if !cfg!(all(target_os = "linux", target_env = "gnu"))
             || !compiled.is_ok_and(|output| output.status.success())
         {
-            eprintln!("skipped: only with glibc and a C compiler can programs be watched");
+            skip("only with glibc and a C compiler can programs be watched");
             return None;
         }
         let trace = sandbox.path().join("trace");

@@ -7,15 +7,15 @@ use std::process::Command;
 
 use super::super::machine::{PLACE, TESTS};
 use super::super::service::{SERVICE, SOCKET, Service};
-use crate::harness::claude::wait_until;
 use crate::harness::sandbox::run;
+use crate::harness::wait::{skip_even_in_ci, wait_until};
 
 const SETTINGS: &str = "{\r\n  \"model\": \"opus\",\r\n  \"hooks\": { \"Stop\": [] }\r\n}";
 
 /// A home with only Claude Code's settings, cleaned up like any other service's.
 fn home() -> Option<Service> {
     if std::env::current_exe().unwrap() != Path::new(TESTS) {
-        eprintln!("SKIPPED: this is not the machine that was booted for it");
+        skip_even_in_ci("this is not the machine that was booted for it");
         return None;
     }
     let service = Service { home: std::env::var_os("HOME").unwrap().into() };

@@ -8,7 +8,8 @@ use std::os::unix::net::UnixStream;
 use rustix::process::{Signal, kill_process};
 
 use super::super::service::{SERVICE, SOCKET, Service};
-use crate::harness::claude::wait_until;
+
+use crate::harness::wait::wait_until;
 
 #[test]
 #[ignore = "runs inside the machine that another test boots"]

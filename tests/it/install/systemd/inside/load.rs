@@ -8,7 +8,8 @@ use std::thread;
 use serde_json::json;
 
 use super::super::service::{SERVICE, Service};
-use crate::harness::claude::wait_until;
+
+use crate::harness::wait::wait_until;
 
 const CLIENTS: u32 = 4;
 

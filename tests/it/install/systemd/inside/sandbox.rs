@@ -7,7 +7,8 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::super::service::{SERVICE, Service};
-use crate::harness::claude::{answer, prints, wait_until, wait_until_gone};
+use crate::harness::claude::{answer, prints, wait_until_gone};
+use crate::harness::wait::{skip_even_in_ci, wait_until};
 use crate::llm::child_processes::STUBBORN;
 
 /// True if this system supports the drop-in, by the test that its first lines describe.
@@ -23,7 +24,7 @@ fn has_user_namespaces() -> bool {
 fn the_sandboxed_worker_writes_only_its_data() {
     let Some(service) = Service::install() else { return };
     if !has_user_namespaces() {
-        eprintln!("SKIPPED: no user namespaces here");
+        skip_even_in_ci("no user namespaces here");
         return;
     }
     service.packaged_drop_in("sandbox.conf");
@@ -45,7 +46,7 @@ fn the_sandboxed_worker_writes_only_its_data() {
 fn the_sandbox_allows_tmp_repositories_and_lower_priorities() {
     let Some(service) = Service::install() else { return };
     if !has_user_namespaces() {
-        eprintln!("SKIPPED: no user namespaces here");
+        skip_even_in_ci("no user namespaces here");
         return;
     }
     service.packaged_drop_in("sandbox.conf");

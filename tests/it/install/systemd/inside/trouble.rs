@@ -3,7 +3,8 @@
 use std::fs;
 
 use super::super::service::{SERVICE, SOCKET, Service};
-use crate::harness::claude::wait_until;
+
+use crate::harness::wait::wait_until;
 
 #[test]
 #[ignore = "runs inside the machine that another test boots"]
