@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::background::{maintenance, spool_drain};
-use super::jobs::{self, JobOutcome};
+use super::jobs;
 use super::state::{Running, Shared};
 use super::system::listeners::Listeners;
 use super::system::ram::TrimTimer;
@@ -99,7 +99,7 @@ struct Processor {
     running: Arc<Running>,
     /// Running jobs, by session.
     under_way: HashMap<SessionId, UnderWay>,
-    tasks: JoinSet<(SessionId, Result<JobOutcome, StoreError>)>,
+    tasks: JoinSet<(SessionId, Result<Option<Millis>, StoreError>)>,
     /// The session that had its turn last.
     last: Option<SessionId>,
     /// Nothing is claimed from the first of these times to the second: the provider has a problem.
@@ -274,13 +274,13 @@ impl Processor {
 
     fn note_finished(
         &mut self,
-        finished: Result<(SessionId, Result<JobOutcome, StoreError>), tokio::task::JoinError>,
+        finished: Result<(SessionId, Result<Option<Millis>, StoreError>), tokio::task::JoinError>,
     ) -> Result<(), StoreError> {
         match finished {
-            Ok((session, Ok(settled))) => {
+            Ok((session, Ok(retry_at))) => {
                 self.under_way.remove(&session);
                 self.trim_timer.reset();
-                if let JobOutcome::RetryAt(time) = settled {
+                if let Some(time) = retry_at {
                     self.hold = Some((clock::now(), time));
                     self.running.compressor.recheck_provider(&self.shared, &self.running.config);
                 }

@@ -348,6 +348,12 @@ pub(super) fn finish(
     Ok(true)
 }
 
+/// Returns the back-off after this many failed attempts: 5 s, doubled by each further one, at most
+/// 320 s. `queue.max_attempts` ends it.
+pub fn retry_delay(attempts: i64) -> Millis {
+    5_000 << (attempts - 1).clamp(0, 6)
+}
+
 /// Records a failure of the rows themselves, and its cost: schedules another attempt or ends them.
 pub fn fail(
     database: &mut Connection,
@@ -358,14 +364,25 @@ pub fn fail(
     now: Millis,
 ) -> Result<(), StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let sql = "UPDATE pending_queue SET
-                 attempts = attempts + 1, last_error = ?2, claimed_at = NULL,
-                 status = iif(attempts + 1 >= ?3, 'error', 'raw'),
-                 finished_at = iif(attempts + 1 >= ?3, ?4, NULL),
-                 next_attempt_at = iif(attempts + 1 >= ?3, NULL, ?4 + (5000 << min(attempts, 6)))
-               WHERE claimed_at = ?1";
+    let failed = {
+        let mut failed =
+            transaction.prepare_cached("SELECT id, attempts + 1 FROM pending_queue WHERE claimed_at = ?1")?;
+        let rows = failed.query_map([claim.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        rows.collect::<Result<Vec<(i64, i64)>, _>>()?
+    };
     let max_attempts = i64::try_from(max_attempts).unwrap_or(i64::MAX);
-    transaction.prepare_cached(sql)?.execute(params![claim.0, error, max_attempts, now])?;
+    for (id, attempts) in failed {
+        let is_last = attempts >= max_attempts;
+        let (status, finished_at, next_attempt_at) = if is_last {
+            ("error", Some(now), None)
+        } else {
+            ("raw", None, Some(now + retry_delay(attempts)))
+        };
+        let sql = "UPDATE pending_queue SET attempts = ?2, last_error = ?3, claimed_at = NULL, status = ?4,
+                          finished_at = ?5, next_attempt_at = ?6 WHERE id = ?1";
+        let values = params![id, attempts, error, status, finished_at, next_attempt_at];
+        transaction.prepare_cached(sql)?.execute(values)?;
+    }
     for entry in entries {
         log(&transaction, entry, now)?;
     }
