@@ -235,7 +235,7 @@ fn uncommitted_files_rank_their_memories_first() {
     let _worker = Worker::start(&sandbox);
     // Git may answer late; then its answer serves the next session.
     let mut sessions = 0;
-    let mut is_first = || {
+    let is_first = || {
         sessions += 1;
         let (_, text) = start(&sandbox, &format!("s{sessions}"), "startup").unwrap();
         let place = |memory: &str| text.find(memory).unwrap_or(usize::MAX);

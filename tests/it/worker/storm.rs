@@ -1,7 +1,7 @@
 //! Repeated kills while hooks write: every accepted event is settled once.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
