@@ -41,11 +41,11 @@ const EVERYWHERE: &str =
 #[derive(Debug, Clone)]
 pub struct Accepted {
     about: About,
-    what: Kept,
+    what: StoredStatement,
 }
 
 #[derive(Debug, Clone)]
-enum Kept {
+enum StoredStatement {
     /// As an observation; its project is resolved when it is stored.
     Memory(Box<Stated>),
     /// As a learning.
@@ -74,7 +74,7 @@ pub fn accept(
         let session = Some(statement.session_id).filter(|id| !id.is_empty()).map(SessionId);
         Ok(Accepted {
             about,
-            what: Kept::Memory(Box::new(Stated { uid, session, draft, now, ..Stated::default() })),
+            what: StoredStatement::Memory(Box::new(Stated { uid, session, draft, now, ..Stated::default() })),
         })
     } else {
         let category = category(&statement.learning)?;
@@ -89,7 +89,7 @@ pub fn accept(
         };
         let draft = learn::cleaned(draft)
             .ok_or("nothing is left of the text after clean-up; state it as a sentence")?;
-        Ok(Accepted { about, what: Kept::Learning { draft, now } })
+        Ok(Accepted { about, what: StoredStatement::Learning { draft, now } })
     }
 }
 
@@ -97,13 +97,13 @@ pub fn accept(
 pub fn keep(database: &mut Connection, accepted: &Accepted) -> Result<Saved, StoreError> {
     let (project_key, project, project_path) = accepted.about.settle(database)?;
     let (reference, title, known) = match &accepted.what {
-        Kept::Memory(stated) => {
+        StoredStatement::Memory(stated) => {
             let stated = Stated { project_key, project, project_path, ..(**stated).clone() };
             let kept = store::save(database, &stated)?;
             let title = stated.draft.title.clone().unwrap_or_default();
             (responses::reference(Kind::Observation, kept.id), title, kept.known)
         }
-        Kept::Learning { draft, now } => {
+        StoredStatement::Learning { draft, now } => {
             let known = learnings::known(database, &project)?;
             let step = if draft.confidence >= 1.0 {
                 learn::weigh_by_hand(&known, draft.clone())
@@ -350,7 +350,7 @@ mod tests {
 
     fn memory(statement: Statement) -> ObservationDraft {
         match accepted(statement) {
-            Ok(Accepted { what: Kept::Memory(stated), .. }) => stated.draft,
+            Ok(Accepted { what: StoredStatement::Memory(stated), .. }) => stated.draft,
             other => panic!("{other:?}"),
         }
     }

@@ -47,7 +47,7 @@ impl<'a> HookInput<'a> {
     pub fn parse(text: &'a str) -> (Self, Result<(), Malformed>) {
         let mut input = Self::default();
         let mut deserializer = serde_json::Deserializer::from_str(text);
-        let outcome = Fields(&mut input)
+        let outcome = InputFields(&mut input)
             .deserialize(&mut deserializer)
             .and_then(|()| deserializer.end())
             .map_err(|error| Malformed(error.to_string()));
@@ -128,9 +128,9 @@ impl<'de> Visitor<'de> for LossyVisitor {
 }
 
 /// Fills a [`HookInput`] field by field, so that fields before an error are kept.
-struct Fields<'i, 'a>(&'i mut HookInput<'a>);
+struct InputFields<'i, 'a>(&'i mut HookInput<'a>);
 
-impl<'de> DeserializeSeed<'de> for Fields<'_, 'de> {
+impl<'de> DeserializeSeed<'de> for InputFields<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -138,7 +138,7 @@ impl<'de> DeserializeSeed<'de> for Fields<'_, 'de> {
     }
 }
 
-impl<'de> Visitor<'de> for Fields<'_, 'de> {
+impl<'de> Visitor<'de> for InputFields<'_, 'de> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -40,7 +40,7 @@ impl Reader for ClaudeCode {
     }
 
     fn read(&self, transcript: &Transcript, from: u64, sink: &mut dyn Sink) -> Result<bool, Stop> {
-        let mut reading = Reading {
+        let mut reading = ClaudeCodeReading {
             dialogue: Dialogue::new(sink),
             transcript,
             message: None,
@@ -71,26 +71,26 @@ fn is_uuid(text: &str) -> bool {
 }
 
 /// A slash command of which the next record shows whether the client itself handled it.
-struct Command {
+struct SlashCommand {
     prompt: String,
     id: String,
     record: String,
     offset: u64,
 }
 
-struct Reading<'a> {
+struct ClaudeCodeReading<'a> {
     dialogue: Dialogue<'a>,
     transcript: &'a Transcript,
     /// The id of the message whose blocks are being read.
     message: Option<String>,
-    command: Option<Command>,
+    command: Option<SlashCommand>,
     last_record: String,
     /// Files of subagents that were read.
     read: HashSet<PathBuf>,
     is_resumed: bool,
 }
 
-impl Reading<'_> {
+impl ClaudeCodeReading<'_> {
     fn take(&mut self, record: &Object<'_>, offset: u64) -> Result<(), Stop> {
         if record.text("sessionId").is_some_and(|session| session != self.transcript.session) {
             self.dialogue.sink.leave_out(LeftOut::OtherSession);
@@ -161,7 +161,7 @@ impl Reading<'_> {
             }
             Some(Prompt::Command(prompt)) => {
                 self.submit_command()?;
-                self.command = Some(Command { prompt, id, record: record_id, offset });
+                self.command = Some(SlashCommand { prompt, id, record: record_id, offset });
                 Ok(())
             }
             None => {
@@ -174,7 +174,7 @@ impl Reading<'_> {
     }
 
     fn submit_command(&mut self) -> Result<(), Stop> {
-        let Some(Command { prompt, id, record, offset }) = self.command.take() else { return Ok(()) };
+        let Some(SlashCommand { prompt, id, record, offset }) = self.command.take() else { return Ok(()) };
         self.dialogue.prompt(&prompt, &id, &record, Some(offset))
     }
 

@@ -31,7 +31,7 @@ impl Reader for Codex {
 
     fn read(&self, transcript: &Transcript, from: u64, sink: &mut dyn Sink) -> Result<bool, Stop> {
         let dialogue = Dialogue::new(sink);
-        let mut reading = Reading { dialogue, session: &transcript.session, time: String::new() };
+        let mut reading = CodexReading { dialogue, session: &transcript.session, time: String::new() };
         reading.dialogue.cwd.clone_from(&transcript.cwd);
         let mut lines = Lines::open(&transcript.path, from, transcript.size)?;
         while let Some(line) = lines.next()? {
@@ -51,13 +51,13 @@ impl Reader for Codex {
     }
 }
 
-struct Reading<'a> {
+struct CodexReading<'a> {
     dialogue: Dialogue<'a>,
     session: &'a str,
     time: String,
 }
 
-impl Reading<'_> {
+impl CodexReading<'_> {
     fn take(&mut self, record: &Object<'_>, offset: u64) -> Result<(), Stop> {
         self.time = record.text("timestamp").unwrap_or_default();
         let payload = record.object("payload");

@@ -29,7 +29,7 @@ pub fn read(
         message(read)
     };
     let mut reader = serde_json::Deserializer::from_reader(BufReader::with_capacity(64 << 10, bounded));
-    let document = Document { member: &mut member, message: &mut message, failed: &mut failed };
+    let document = HistoryDocument { member: &mut member, message: &mut message, failed: &mut failed };
     let outcome = document.deserialize(&mut reader);
     match failed {
         Some(stop) => Err(stop),
@@ -58,13 +58,13 @@ impl Read for Bounded {
     }
 }
 
-struct Document<'a> {
+struct HistoryDocument<'a> {
     member: &'a mut dyn FnMut(&str, &RawValue),
     message: &'a mut dyn FnMut(&RawValue) -> Result<(), Stop>,
     failed: &'a mut Option<Stop>,
 }
 
-impl<'de> DeserializeSeed<'de> for Document<'_> {
+impl<'de> DeserializeSeed<'de> for HistoryDocument<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -72,7 +72,7 @@ impl<'de> DeserializeSeed<'de> for Document<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Document<'_> {
+impl<'de> Visitor<'de> for HistoryDocument<'_> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

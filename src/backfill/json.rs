@@ -127,13 +127,13 @@ pub fn with_slashes(json: &str) -> Cow<'_, str> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Fields)
+        deserializer.deserialize_map(HistoryFields)
     }
 }
 
-struct Fields;
+struct HistoryFields;
 
-impl<'de> Visitor<'de> for Fields {
+impl<'de> Visitor<'de> for HistoryFields {
     type Value = Object<'de>;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

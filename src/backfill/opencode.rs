@@ -54,7 +54,7 @@ impl Reader for Opencode {
         }
         let id = info.text("id").unwrap_or_default();
         let agent = info.get("parentID").map(|_| Subagent { id: id.clone(), kind: info.text("agent") });
-        let mut reading = Reading { dialogue, agent, last: String::new() };
+        let mut reading = OpencodeReading { dialogue, agent, last: String::new() };
         let is_whole = match storage_of(&transcript.path) {
             Some(storage) => reading.storage(&storage, &id)?,
             None => documents::read(
@@ -84,13 +84,13 @@ fn storage_of(path: &Path) -> Option<PathBuf> {
     storage.join("message").is_dir().then(|| storage.to_owned())
 }
 
-struct Reading<'a> {
+struct OpencodeReading<'a> {
     dialogue: Dialogue<'a>,
     agent: Option<Subagent>,
     last: String,
 }
 
-impl Reading<'_> {
+impl OpencodeReading<'_> {
     /// Reads message by message. Their names, and those of their parts, sort by time.
     fn storage(&mut self, storage: &Path, session: &str) -> Result<bool, Stop> {
         let mut is_whole = true;

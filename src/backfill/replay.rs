@@ -233,7 +233,7 @@ impl<'a> Replay<'a> {
             prompts: Vec::new(),
             last: transcript.last,
             last_prompt: marker.prompts,
-            turn: Turn::New,
+            turn: ReplayedTurn::New,
             steps: Vec::new(),
             bytes: 0,
             turn_bytes: 0,
@@ -271,14 +271,14 @@ impl<'a> Replay<'a> {
 
 /// The turn that is being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum ReplayedTurn {
     New,
     /// Its prompt is stored under this number.
     Known(i64, KnownTurn),
 }
 
 /// A stored prompt that a record may turn out to be.
-struct Candidate {
+struct StoredPrompt {
     prompt: KnownPrompt,
     hash: u64,
 }
@@ -292,12 +292,12 @@ struct Reading<'r, 'a> {
     environment: Environment,
     is_live: bool,
     /// Stored prompts that were not met yet, in order.
-    prompts: Vec<Candidate>,
+    prompts: Vec<StoredPrompt>,
     /// The time of the last record.
     last: Millis,
     /// The number of the last prompt that was read.
     last_prompt: i64,
-    turn: Turn,
+    turn: ReplayedTurn,
     steps: Vec<Step>,
     bytes: usize,
     turn_bytes: usize,
@@ -312,7 +312,7 @@ impl Reading<'_, '_> {
         store_backfill::for_each_prompt(database, &self.file.session, after, |prompt| {
             let hash = text_hash(&prompt.text);
             let prompt = KnownPrompt { text: String::new(), ..prompt };
-            prompts.push(Candidate { prompt, hash });
+            prompts.push(StoredPrompt { prompt, hash });
         })
     }
 
@@ -351,14 +351,14 @@ impl Reading<'_, '_> {
         self.close_turn();
         let hash = text_hash(text);
         self.turn_bytes += text.len();
-        let is_it = |candidate: &Candidate| {
+        let is_it = |candidate: &StoredPrompt| {
             let stored_at = candidate.prompt.created_at;
             // A prompt that was stored after the history's end was sent again by somebody: its time proves nothing.
             let is_near = (stored_at - event.at).abs() <= SAME_PROMPT || stored_at > self.last + SAME_PROMPT;
             candidate.hash == hash && is_near
         };
         let Some(at) = self.prompts.iter().position(is_it) else {
-            self.turn = Turn::New;
+            self.turn = ReplayedTurn::New;
             return self.steps.push(Step::Event { event: Box::new(event), turn: None });
         };
         let prompt = self.prompts.remove(at).prompt;
@@ -367,15 +367,15 @@ impl Reading<'_, '_> {
                 store_backfill::turn(database, &self.file.session, &prompt).unwrap_or_default()
             });
         self.replay.report.known += 1;
-        self.turn = Turn::Known(prompt.number, turn.unwrap_or_default());
+        self.turn = ReplayedTurn::Known(prompt.number, turn.unwrap_or_default());
         self.steps.push(Step::Known(prompt.number));
     }
 
     /// True if an event of the turn may be new.
     fn may_be_new(&self, happening: &Happening) -> bool {
         match self.turn {
-            Turn::New => true,
-            Turn::Known(_, turn) => {
+            ReplayedTurn::New => true,
+            ReplayedTurn::Known(_, turn) => {
                 let is_closed = self.is_live
                     && (happening.is_unhooked || (happening.verb == Verb::Summary && turn.has_ended));
                 turn.is_kept && !is_closed
@@ -465,8 +465,8 @@ impl Sink for Reading<'_, '_> {
         } else if self.may_be_new(&happening) {
             self.turn_bytes += happening.members.len();
             let turn = match self.turn {
-                Turn::Known(number, _) => Some(number),
-                Turn::New => None,
+                ReplayedTurn::Known(number, _) => Some(number),
+                ReplayedTurn::New => None,
             };
             self.steps.push(Step::Event { event: Box::new(event), turn });
         } else {

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use rusqlite::Connection;
 
-use super::Usage;
+use super::UsageError;
 use crate::config::{Config, Environment};
 use crate::paths::Home;
 use crate::project::Project;
@@ -48,7 +48,7 @@ pub fn project_filter(
 }
 
 /// Parses an id as printed by search.
-pub fn referred(id: &str) -> Result<(Kind, i64), Usage> {
+pub fn referred(id: &str) -> Result<(Kind, i64), UsageError> {
     responses::referred(id)
-        .ok_or_else(|| Usage(format!("invalid id {id}: expected a form like 12, S12 or P12")))
+        .ok_or_else(|| UsageError(format!("invalid id {id}: expected a form like 12, S12 or P12")))
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
-use super::Usage;
+use super::UsageError;
 use super::install::settings_file;
 use super::output::style::{Style, Tone, harmless};
 use super::output::table::{Column, Table};
@@ -22,11 +22,11 @@ use crate::search::closest;
 )]
 pub struct Arguments {
     #[command(subcommand)]
-    action: Action,
+    action: ConfigAction,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+enum ConfigAction {
     /// Print every setting with its default and its meaning
     Show,
     /// Print every setting in force, and where its value comes from
@@ -64,19 +64,19 @@ enum Action {
 impl Arguments {
     /// True if the output may be long.
     pub fn is_paged(&self) -> bool {
-        matches!(self.action, Action::Show | Action::Effective { .. })
+        matches!(self.action, ConfigAction::Show | ConfigAction::Effective { .. })
     }
 }
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.action {
-        Action::Show => out!("{DEFAULTS}"),
-        Action::Path => outln!("{}", home.config().display()),
-        Action::Effective { changed, json } => effective(home, environment, *changed, *json)?,
-        Action::Get { key } => outln!("{}", unquoted(&found(home, environment, key)?.value)),
-        Action::Set { key, value } => set(home, environment, key, value)?,
-        Action::Unset { key } => unset(home, environment, key)?,
-        Action::Check => check(home, environment)?,
+        ConfigAction::Show => out!("{DEFAULTS}"),
+        ConfigAction::Path => outln!("{}", home.config().display()),
+        ConfigAction::Effective { changed, json } => effective(home, environment, *changed, *json)?,
+        ConfigAction::Get { key } => outln!("{}", unquoted(&found(home, environment, key)?.value)),
+        ConfigAction::Set { key, value } => set(home, environment, key, value)?,
+        ConfigAction::Unset { key } => unset(home, environment, key)?,
+        ConfigAction::Check => check(home, environment)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -89,11 +89,11 @@ fn found(home: &Home, environment: &Environment, key: &str) -> anyhow::Result<Se
     }
 }
 
-fn unknown(key: &str, settings: &[Setting]) -> Usage {
+fn unknown(key: &str, settings: &[Setting]) -> UsageError {
     let closest = closest(key, settings.iter().map(|setting| setting.key.as_str()));
     let hint =
         closest.map_or("see `claude-mem config show`".into(), |known| format!("did you mean {known}?"));
-    Usage(format!("there is no setting {}; {hint}", harmless(key)))
+    UsageError(format!("there is no setting {}; {hint}", harmless(key)))
 }
 
 /// A TOML string without its quotes, for scripts.

@@ -164,14 +164,14 @@ pub fn run(arguments: &Arguments, environment: Environment) -> ExitCode {
     let ended = ended.and_then(|code| printed.map(|()| code));
     ended.unwrap_or_else(|error| {
         eprintln!("claude-mem: {}", render(&error));
-        if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+        if error.is::<UsageError>() { ExitCode::from(2) } else { ExitCode::FAILURE }
     })
 }
 
 /// An invalid argument.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Usage(String);
+struct UsageError(String);
 
 /// Renders an error and its causes, each once, with advice where one fix helps in every case.
 fn render(error: &anyhow::Error) -> String {

@@ -49,13 +49,13 @@ fn note_try(marker: &Path) -> std::io::Result<()> {
 
 /// The part of the record of `install` that matters here.
 #[derive(Deserialize)]
-struct Record {
+struct InstallRecord {
     service: Option<String>,
 }
 
 fn is_managed(home: &Home) -> bool {
     let Ok(text) = fs::read(home.install_record()) else { return false };
-    let service = serde_json::from_slice::<Record>(&text).ok().and_then(|record| record.service);
+    let service = serde_json::from_slice::<InstallRecord>(&text).ok().and_then(|record| record.service);
     service.is_some_and(|way| way != "own")
 }
 

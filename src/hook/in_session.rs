@@ -37,7 +37,7 @@ const LINES_BYTES: usize = 6_000;
 
 /// An edit, by any of the client's tools.
 #[derive(Deserialize, Default)]
-struct Target<'a> {
+struct EditTarget<'a> {
     #[serde(borrow)]
     file_path: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -104,7 +104,7 @@ impl Asker<'_> {
         let (wire, outcome) = HookInput::parse(&text);
         let session = capture::session_of(&wire, self.config, self.environment).flatten();
         let given = wire.tool_input.map(RawValue::get).unwrap_or_default();
-        let target = serde_json::from_str::<Target<'_>>(given).ok();
+        let target = serde_json::from_str::<EditTarget<'_>>(given).ok();
         let path =
             target.as_ref().and_then(|target| target.file_path.or(target.notebook_path)).and_then(text_of);
         match (outcome, session, path) {

@@ -95,7 +95,7 @@ pub fn run(
     let is_served = nudge::send(&home);
     let (kept, outcome) = match kept {
         Ok(kept) => (kept, Ok(())),
-        Err(lost) => (Kept::default(), Err(lost.into())),
+        Err(lost) => (SafeEvent::default(), Err(lost.into())),
     };
     match verb {
         // Another hook set was faster, and has said what there is to say.
@@ -118,7 +118,7 @@ pub fn run(
 
 /// An event that is safe.
 #[derive(Default)]
-struct Kept {
+struct SafeEvent {
     /// Its place, unless that is the spool.
     database: Option<Connection>,
     /// True if it was there before.
@@ -134,7 +134,7 @@ fn keep(
     environment: &Environment,
     event: &Event,
     problems: &[Problem],
-) -> Result<Kept, Lost> {
+) -> Result<SafeEvent, Lost> {
     let stored = store::open_for_hook(home, config.hook.busy_ms).and_then(|mut database| {
         if config.hook.synchronous == Synchronous::Full {
             store::sync_every_commit(&database)?;
@@ -143,11 +143,11 @@ fn keep(
         if store::ends_nothing(&database, event)?
             && spool::waiting(home).is_ok_and(|waiting| waiting.is_empty())
         {
-            return Ok(Kept { database: Some(database), is_known: true, spooled: None });
+            return Ok(SafeEvent { database: Some(database), is_known: true, spooled: None });
         }
         let is_known = store::record(&mut database, event)? == Recorded::Duplicate;
         note_problems(&database, problems, event.at);
-        Ok(Kept { database: Some(database), is_known, spooled: None })
+        Ok(SafeEvent { database: Some(database), is_known, spooled: None })
     });
     let store = match stored {
         Ok(kept) => return Ok(kept),
@@ -156,7 +156,7 @@ fn keep(
     let write = || home.prepare().map_err(io::Error::other).and_then(|()| spool::write(home, event));
     let spooled = write().or_else(|error| if disk::release_ballast(home) { write() } else { Err(error) });
     match spooled {
-        Ok(()) => Ok(Kept { spooled: Some(Spooled(store)), ..Kept::default() }),
+        Ok(()) => Ok(SafeEvent { spooled: Some(Spooled(store)), ..SafeEvent::default() }),
         Err(spool) => {
             let lost = Lost { store, spool };
             spool::count_dropped(Some(home), environment, event.at, &lost.to_string());

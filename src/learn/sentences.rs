@@ -68,7 +68,7 @@ fn is_heading(line: &str) -> bool {
 }
 
 fn read(text: &str, found: &mut Vec<Sentence>) {
-    let mut open = Fence::default();
+    let mut open = QuotedPassage::default();
     let mut lines: Vec<String> = Vec::new();
     let mut may_go_on = false;
     for line in text.lines() {
@@ -88,9 +88,9 @@ fn read(text: &str, found: &mut Vec<Sentence>) {
 
 /// A passage that the user did not write: a code fence, or an element such as `<system-reminder>`.
 #[derive(Default)]
-struct Fence(Option<String>);
+struct QuotedPassage(Option<String>);
 
-impl Fence {
+impl QuotedPassage {
     /// True for lines of the passage, its first and last included.
     fn contains(&mut self, line: &str) -> bool {
         if let Some(end) = &self.0 {

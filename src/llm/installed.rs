@@ -95,7 +95,7 @@ fn logged_in(outgoing: &Outgoing, home: Option<&Path>, has_keychain: bool) -> bo
     let directory = moved.clone().or_else(|| Some(home?.join(".claude")));
     let state = moved.or_else(|| Some(home?.to_owned())).map(|place| place.join(".claude.json"));
     let login = || read::<Login>(directory.map(|place| place.join(".credentials.json")));
-    let account = || read::<State>(state);
+    let account = || read::<ClientState>(state);
     outgoing.claude_token
         || login().is_some_and(|login| login.oauth.is_some())
         || (has_keychain && account().is_some_and(|state| state.account.is_some()))
@@ -110,7 +110,7 @@ struct Login {
 
 /// The client's state file.
 #[derive(Deserialize)]
-struct State {
+struct ClientState {
     #[serde(rename = "oauthAccount")]
     account: Option<IgnoredAny>,
 }

@@ -13,12 +13,12 @@ const CLOSING_TOKENS: usize = 600;
 const TITLE_CHARS: usize = 100;
 
 /// A text that grows line by line up to its budget.
-struct Page {
+struct BudgetedText {
     text: String,
     budget: Budget,
 }
 
-impl Page {
+impl BudgetedText {
     fn new() -> Self {
         Self { text: String::new(), budget: Budget::new(MAX_TOKENS - CLOSING_TOKENS) }
     }
@@ -59,7 +59,7 @@ impl Page {
 
 /// Renders a page of hits.
 pub fn found(found: &SearchResponse, project: &str) -> String {
-    let mut page = Page::new();
+    let mut page = BudgetedText::new();
     for correction in &found.corrections {
         page.line(&format!(
             "No match for '{}'; searched for '{}'.",
@@ -86,7 +86,7 @@ pub fn found(found: &SearchResponse, project: &str) -> String {
 
 /// Renders the memories around a memory.
 pub fn timeline(timeline: &Timeline) -> String {
-    let mut page = Page::new();
+    let mut page = BudgetedText::new();
     for entry in &timeline.entries {
         let mark = if entry.anchor { "> " } else { "" };
         let title = one_line(&entry.title, TITLE_CHARS);
@@ -97,7 +97,7 @@ pub fn timeline(timeline: &Timeline) -> String {
 
 /// Renders memories in full. `wanted` are the requested ids.
 pub fn memories(memories: &[Memory], wanted: &[String]) -> String {
-    let mut page = Page::new();
+    let mut page = BudgetedText::new();
     let mut left_out: Vec<&str> = Vec::new();
     let mut is_full = false;
     let mut shown = 0;
@@ -140,7 +140,7 @@ fn missing<'a>(memories: &[Memory], wanted: &'a [String]) -> Vec<&'a str> {
     wanted.iter().map(|id| id.trim_start_matches('#')).filter(|id| !is_there(id)).collect()
 }
 
-fn memory_lines(page: &mut Page, memory: &Memory) -> bool {
+fn memory_lines(page: &mut BudgetedText, memory: &Memory) -> bool {
     let project = one_line(&memory.project, 60);
     let mut is_whole =
         page.line(&format!("## {} {} {}, {project}", memory.reference, memory.label(), memory.age));
@@ -169,7 +169,7 @@ fn memory_lines(page: &mut Page, memory: &Memory) -> bool {
 
 /// Renders the latest sessions, their open points, and the learnings.
 pub fn recent(recent: &Recent) -> String {
-    let mut page = Page::new();
+    let mut page = BudgetedText::new();
     let project = one_line(&recent.project, 60);
     if recent.sessions.is_empty() && recent.learnings.is_empty() {
         return page.close(&format!("No memories of {project} yet."));

@@ -76,13 +76,13 @@ async fn read<W: AsyncWrite + Unpin>(
     while let Some(is_whole) = next_line(&mut input, &mut line).await? {
         let verdict = if is_whole { classifier.classify(&line) } else { too_long() };
         match verdict {
-            Verdict::Pass(message) => {
+            LineAction::Pass(message) => {
                 if messages.send(*message).await.is_err() {
                     break;
                 }
             }
-            Verdict::Answer(error, id) => write(output, &JsonRpcMessage::error(error, id)).await?,
-            Verdict::Ignore => {}
+            LineAction::Answer(error, id) => write(output, &JsonRpcMessage::error(error, id)).await?,
+            LineAction::Ignore => {}
         }
     }
     Ok(())
@@ -123,7 +123,7 @@ async fn write<W: AsyncWrite + Unpin>(output: &Mutex<W>, message: &ServerJsonRpc
 
 /// The action for a line.
 #[derive(Debug)]
-enum Verdict {
+enum LineAction {
     /// Pass the message to the library.
     Pass(Box<ClientJsonRpcMessage>),
     /// Answer it here.
@@ -132,9 +132,9 @@ enum Verdict {
     Ignore,
 }
 
-fn too_long() -> Verdict {
+fn too_long() -> LineAction {
     let message = format!("message too long: the limit is {MAX_LINE_BYTES} bytes");
-    Verdict::Answer(ErrorData::invalid_request(message, None), None)
+    LineAction::Answer(ErrorData::invalid_request(message, None), None)
 }
 
 /// Classifies lines; tracks if the session is initialized.
@@ -144,15 +144,15 @@ struct Classifier {
 }
 
 impl Classifier {
-    fn classify(&mut self, line: &[u8]) -> Verdict {
+    fn classify(&mut self, line: &[u8]) -> LineAction {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
         if line.is_empty() {
-            return Verdict::Ignore;
+            return LineAction::Ignore;
         }
         let value: Value = match serde_json::from_slice(line) {
             Ok(value) => value,
             Err(error) => {
-                return Verdict::Answer(
+                return LineAction::Answer(
                     ErrorData::parse_error(format!("not valid JSON: {error}"), None),
                     None,
                 );
@@ -160,8 +160,9 @@ impl Classifier {
         };
         let id = value.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
         let method = value.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let refused =
-            |code, message: &str| Verdict::Answer(ErrorData::new(code, message.to_owned(), None), id.clone());
+        let refused = |code, message: &str| {
+            LineAction::Answer(ErrorData::new(code, message.to_owned(), None), id.clone())
+        };
         if !value.is_object() || (method.is_empty() && !is_response(&value)) {
             return refused(
                 ErrorCode::INVALID_REQUEST,
@@ -171,7 +172,7 @@ impl Classifier {
         let is_request = !method.is_empty() && value.get("id").is_some();
         if !is_request {
             let message = if self.is_initialized { serde_json::from_value(value).ok() } else { None };
-            return message.map_or(Verdict::Ignore, Verdict::Pass);
+            return message.map_or(LineAction::Ignore, LineAction::Pass);
         }
         if method == "server/discover" {
             return refused(ErrorCode::METHOD_NOT_FOUND, "server/discover is not supported; send initialize");
@@ -190,7 +191,7 @@ impl Classifier {
             }
             self.is_initialized = true;
         }
-        Verdict::Pass(Box::new(message))
+        LineAction::Pass(Box::new(message))
     }
 }
 
@@ -211,11 +212,11 @@ mod tests {
     const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",
         "capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
 
-    fn code(verdict: &Verdict) -> i32 {
+    fn code(verdict: &LineAction) -> i32 {
         match verdict {
-            Verdict::Answer(error, _) => error.code.0,
-            Verdict::Pass(_) => 1,
-            Verdict::Ignore => 0,
+            LineAction::Answer(error, _) => error.code.0,
+            LineAction::Pass(_) => 1,
+            LineAction::Ignore => 0,
         }
     }
 
@@ -250,7 +251,7 @@ mod tests {
     fn error_carries_the_id_of_its_request() {
         let verdict =
             Classifier::default().classify(br#"{"jsonrpc":"2.0","id":"a","method":"server/discover"}"#);
-        assert!(matches!(verdict, Verdict::Answer(_, Some(RequestId::String(id))) if &*id == "a"));
+        assert!(matches!(verdict, LineAction::Answer(_, Some(RequestId::String(id))) if &*id == "a"));
     }
 
     #[tokio::test]

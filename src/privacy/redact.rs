@@ -52,11 +52,11 @@ impl Rules {
     #[allow(clippy::expect_used, reason = "the text is compiled in, and a test parses it")]
     fn compiled_in() -> Self {
         #[derive(Deserialize)]
-        struct File {
+        struct RuleFile {
             rule: Vec<Written>,
         }
         let text = include_str!("../../config/redact.toml");
-        let file: File = toml::from_str(text).expect("the rules are valid TOML");
+        let file: RuleFile = toml::from_str(text).expect("the rules are valid TOML");
         let has_capitals = |anchor: &String| anchor.bytes().any(|byte| byte.is_ascii_uppercase());
         let mut owners = Vec::new();
         for (index, rule) in file.rule.iter().enumerate() {

@@ -15,9 +15,9 @@ const CASELESS_HOSTS: [&str; 4] = ["github.com", "gitlab.com", "bitbucket.org", 
 pub fn key(common: &Path, main: &Path) -> String {
     let (mut common, mut main) = (common.to_owned(), main.to_owned());
     for _ in 0..MAX_HOPS {
-        match origin(&common).map(|url| Address::of(&url, &main)) {
-            Some(Address::Remote(address)) => return format!("git:{address}"),
-            Some(Address::Local(path)) if path != main => match repository(&path) {
+        match origin(&common).map(|url| RemoteAddress::of(&url, &main)) {
+            Some(RemoteAddress::Remote(address)) => return format!("git:{address}"),
+            Some(RemoteAddress::Local(path)) if path != main => match repository(&path) {
                 Some((next_common, next_main)) if next_main != main => {
                     (common, main) = (next_common, next_main)
                 }
@@ -83,14 +83,14 @@ fn unquoted(value: &str) -> String {
 
 /// Location of a remote.
 #[derive(Debug, PartialEq, Eq)]
-enum Address {
+enum RemoteAddress {
     /// On a host: `host/owner/repo`.
     Remote(String),
     /// On this machine.
     Local(PathBuf),
 }
 
-impl Address {
+impl RemoteAddress {
     fn of(url: &str, main: &Path) -> Self {
         if let Some((scheme, rest)) = url.split_once("://") {
             if scheme.eq_ignore_ascii_case("file") {
@@ -145,9 +145,9 @@ mod tests {
     use super::*;
 
     fn remote(url: &str) -> String {
-        match Address::of(url, Path::new("/w/app")) {
-            Address::Remote(address) => address,
-            Address::Local(path) => format!("local {}", path.display()),
+        match RemoteAddress::of(url, Path::new("/w/app")) {
+            RemoteAddress::Remote(address) => address,
+            RemoteAddress::Local(path) => format!("local {}", path.display()),
         }
     }
 

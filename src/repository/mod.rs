@@ -19,7 +19,7 @@ pub mod survey;
 /// The last known state of each repository.
 #[derive(Debug, Default)]
 pub struct Repositories {
-    known: Mutex<HashMap<PathBuf, Known>>,
+    known: Mutex<HashMap<PathBuf, KnownState>>,
     files: Arc<FileStates>,
     surveyed: Mutex<HashMap<PathBuf, Surveyed>>,
 }
@@ -35,7 +35,7 @@ struct Surveyed {
 const SURVEY_HOLDS: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownState {
     repo_state: RepoState,
     /// The state of HEAD when the commits were read.
     head: Option<Head>,
@@ -152,7 +152,7 @@ impl Repositories {
 
     fn end(&self, root: PathBuf, repo_state: RepoState, head: Option<Head>) {
         let answered = Some(Instant::now());
-        self.known().insert(root, Known { repo_state, head, is_asked: false, answered });
+        self.known().insert(root, KnownState { repo_state, head, is_asked: false, answered });
     }
 
     /// The known state, if there were no commits since.
@@ -173,7 +173,7 @@ impl Repositories {
         self.known().get(root).map(|known| known.repo_state.clone()).unwrap_or_default()
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<PathBuf, Known>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<PathBuf, KnownState>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -224,9 +224,9 @@ const HARMLESS: [(&str, &str); 7] = [
 ];
 
 /// Settings that override the repository's own, as `key=value`.
-struct Settings(Vec<String>);
+struct GitSettings(Vec<String>);
 
-impl Settings {
+impl GitSettings {
     fn harmless() -> Self {
         Self(HARMLESS.map(|(key, value)| format!("{key}={value}")).into())
     }
@@ -263,7 +263,7 @@ fn ask(root: &Path, known: Option<RepoState>) -> RepoState {
         "--ignore-submodules=all",
     ];
     let log = ["log", "-n", COMMITS, "--format=%x00%s", "--name-only", "--no-renames", "--no-ext-diff"];
-    let harmless = Settings::harmless();
+    let harmless = GitSettings::harmless();
     // `git log` compares no files, so it runs no filters.
     let log = known.is_none().then(|| git(root, &harmless, &log)).flatten();
     let status = harmless.without_filters(root).and_then(|settings| git(root, &settings, &status));
@@ -299,7 +299,7 @@ fn is_installed() -> bool {
 
 /// Starts git so that it runs nothing that the repository names: no filter, hook, monitor, or transport that would fetch
 /// missing objects.
-fn git(root: &Path, settings: &Settings, arguments: &[&str]) -> Option<Child> {
+fn git(root: &Path, settings: &GitSettings, arguments: &[&str]) -> Option<Child> {
     if !is_installed() {
         return None;
     }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::{Printed, Settings, git};
+use super::{GitSettings, Printed, git};
 use crate::model::Millis;
 use crate::store::memory::branches::{Commit, Survey, Tip};
 
@@ -20,7 +20,7 @@ const USUAL: [&str; 4] = ["main", "master", "trunk", "develop"];
 
 /// Describes the repository of the worktree at `root`, with the commits since a time. `None` if git does not answer.
 pub fn survey(root: &Path, since: Millis) -> Option<Survey> {
-    let settings = Settings::harmless();
+    let settings = GitSettings::harmless();
     let ask = |most: u64, arguments: &[&str]| {
         let printed = Printed::within(most, git(root, &settings, arguments));
         (String::from_utf8_lossy(&printed.bytes).into_owned(), printed.is_whole)
@@ -76,7 +76,7 @@ pub fn renames(root: &Path) -> HashMap<String, String> {
         "--reverse",
         "--format=",
     ];
-    let printed = Printed::within(LIST_BYTES, git(root, &Settings::harmless(), &arguments));
+    let printed = Printed::within(LIST_BYTES, git(root, &GitSettings::harmless(), &arguments));
     renamed(&String::from_utf8_lossy(&printed.bytes))
 }
 

@@ -35,7 +35,7 @@ pub fn record_all(database: &mut Connection, events: &[Event]) -> Result<Vec<Rec
 
 pub(super) fn record_in(transaction: &Transaction<'_>, event: &Event) -> Result<Recorded, StoreError> {
     let session = event.session.as_ref();
-    let Some(row) = QueueRow::new(event) else {
+    let Some(row) = NewQueueRow::new(event) else {
         session.map(|session| touch_session(transaction, session, event)).transpose()?;
         return note_start(transaction, event);
     };
@@ -173,7 +173,7 @@ fn insert_prompt(
 }
 
 /// The queue row of an event.
-struct QueueRow<'a> {
+struct NewQueueRow<'a> {
     event: &'a Event,
     kind: &'static str,
     tool: Option<&'a ToolUse>,
@@ -182,7 +182,7 @@ struct QueueRow<'a> {
     error: Option<&'a str>,
 }
 
-impl<'a> QueueRow<'a> {
+impl<'a> NewQueueRow<'a> {
     fn new(event: &'a Event) -> Option<Self> {
         let row = |kind| Self { event, kind, tool: None, payload: None, error: None };
         match &event.body {

@@ -14,7 +14,7 @@ const MAX_SIGNATURE_CHARS: usize = 160;
 const MAX_DEPTH: usize = 64;
 
 /// A symbol and its part of the file.
-struct Found {
+struct FoundSymbol {
     symbol: Symbol,
     bytes: Range<usize>,
     /// True for a declaration whose definition may be elsewhere.
@@ -32,7 +32,7 @@ pub(super) fn outline(language: Language, root: Node<'_>, source: &str) -> Vec<S
 }
 
 /// Drops prototypes whose definition is in the list.
-fn drop_answered_prototypes(found: &mut Vec<Found>) {
+fn drop_answered_prototypes(found: &mut Vec<FoundSymbol>) {
     if !found.iter().any(|one| one.is_prototype) {
         return;
     }
@@ -45,7 +45,7 @@ fn drop_answered_prototypes(found: &mut Vec<Found>) {
 struct Outline<'source> {
     language: Language,
     source: &'source str,
-    found: Vec<Found>,
+    found: Vec<FoundSymbol>,
     /// The comments between symbols.
     comments: Vec<Range<usize>>,
     /// The text to hash; reused to save allocations.
@@ -54,12 +54,12 @@ struct Outline<'source> {
 
 /// The node whose extent a symbol takes over, and the start of the attributes in front of it.
 #[derive(Clone, Copy)]
-struct Frame<'tree> {
+struct EnclosingNode<'tree> {
     outermost: Node<'tree>,
     attribute: Option<Node<'tree>>,
 }
 
-impl<'tree> Frame<'tree> {
+impl<'tree> EnclosingNode<'tree> {
     fn first(self) -> Node<'tree> {
         self.attribute.unwrap_or(self.outermost)
     }
@@ -78,7 +78,13 @@ impl<'tree> Frame<'tree> {
 }
 
 impl Outline<'_> {
-    fn visit_children(&mut self, parent: Node<'_>, scope: &Scope, frame: Option<Frame<'_>>, depth: usize) {
+    fn visit_children(
+        &mut self,
+        parent: Node<'_>,
+        scope: &Scope,
+        frame: Option<EnclosingNode<'_>>,
+        depth: usize,
+    ) {
         if depth > MAX_DEPTH {
             return;
         }
@@ -90,13 +96,13 @@ impl Outline<'_> {
             } else if child.is_extra() {
                 self.comments.push(child.byte_range());
             } else {
-                let own = Frame { outermost: child, attribute: attribute.take() };
+                let own = EnclosingNode { outermost: child, attribute: attribute.take() };
                 self.visit(child, scope, frame.unwrap_or(own), depth);
             }
         }
     }
 
-    fn visit(&mut self, node: Node<'_>, scope: &Scope, frame: Frame<'_>, depth: usize) {
+    fn visit(&mut self, node: Node<'_>, scope: &Scope, frame: EnclosingNode<'_>, depth: usize) {
         match meaning(self.language, node, self.source, scope) {
             Meaning::Nothing => {}
             Meaning::Through(body) => self.visit_children(body, scope, None, depth + 1),
@@ -109,7 +115,7 @@ impl Outline<'_> {
         }
     }
 
-    fn symbol(&mut self, item: Item<'_>, scope: &Scope, frame: Frame<'_>, depth: usize) {
+    fn symbol(&mut self, item: Item<'_>, scope: &Scope, frame: EnclosingNode<'_>, depth: usize) {
         // An alias in a type is a part of the type.
         if item.name.is_empty() || (scope.is_type && item.kind == SymbolKind::Type) {
             return;
@@ -125,7 +131,7 @@ impl Outline<'_> {
         let symbol = Symbol { qualified_name, name_at, kind, signature, line_start, line_end, body_hash: 0 };
         let index = self.found.len();
         let first_comment = self.comments.len();
-        self.found.push(Found { symbol, bytes: frame.bytes(), is_prototype: item.is_prototype });
+        self.found.push(FoundSymbol { symbol, bytes: frame.bytes(), is_prototype: item.is_prototype });
         if let Some(members) = item.members {
             let path = self.found[index].symbol.qualified_name.clone();
             self.visit_children(members, &Scope { path, is_type: true, ..Scope::default() }, None, depth + 1);

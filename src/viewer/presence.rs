@@ -17,11 +17,11 @@ const WHILE_HIDDEN: u32 = 3;
 pub struct Presence {
     idle: Duration,
     began: Instant,
-    state: Mutex<State>,
+    state: Mutex<PresenceState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct PresenceState {
     /// Open live connections.
     live: usize,
     /// True once a page has run our script.
@@ -37,7 +37,7 @@ pub struct Visit(Arc<Presence>);
 impl Presence {
     /// Waits for the first visit as long as its token is valid.
     pub fn new(idle: Duration, now: Instant) -> Self {
-        let state = State { live: 0, has_scripts: false, until: now + idle.max(ENTRY_LIFETIME) };
+        let state = PresenceState { live: 0, has_scripts: false, until: now + idle.max(ENTRY_LIFETIME) };
         Self { idle, began: now, state: Mutex::new(state) }
     }
 
@@ -75,7 +75,7 @@ impl Presence {
         self.with(|state| state.until = state.until.max(now + self.idle * times));
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut PresenceState) -> T) -> T {
         work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -61,7 +61,7 @@ pub async fn run(
 ) -> Lock {
     let listeners = Listeners::new(&home, lock, sockets);
     let shared = Arc::new(Shared::new(home, environment));
-    let mut service = Service {
+    let mut service = WorkerService {
         shared,
         supervisor: Supervisor::from_environment(),
         signals,
@@ -78,7 +78,7 @@ pub async fn run(
     service.listeners.close(service.stop_within / 2).await
 }
 
-struct Service {
+struct WorkerService {
     shared: Arc<Shared>,
     supervisor: Supervisor,
     signals: Signals,
@@ -93,7 +93,7 @@ struct Service {
     stop_within: Duration,
 }
 
-impl Service {
+impl WorkerService {
     /// Runs, healthy or degraded, until a stop signal.
     async fn run(&mut self) {
         loop {

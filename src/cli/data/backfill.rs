@@ -11,7 +11,7 @@ use crate::backfill::Agent;
 use crate::backfill::find::{self, Found};
 use crate::backfill::follow::Follower;
 use crate::backfill::replay::{Far, Options, Replay, Report};
-use crate::cli::Usage;
+use crate::cli::UsageError;
 use crate::cli::output::progress::Progress;
 use crate::cli::output::wrap;
 use crate::clock;
@@ -120,8 +120,14 @@ fn read(
     let unreadable = found.unreadable.iter().map(|(path, error)| format!("{}: {error}", path.display()));
     report.unreadable.extend(unreadable);
     let is_noted = !arguments.dry_run && !arguments.no_wait && wait_for_notes(home)?;
-    let summary =
-        Summary { report: &report, config, arguments, empty: found.empty, took: began.elapsed(), is_noted };
+    let summary = BackfillSummary {
+        report: &report,
+        config,
+        arguments,
+        empty: found.empty,
+        took: began.elapsed(),
+        is_noted,
+    };
     if arguments.json {
         summary.print_json()
     } else {
@@ -168,7 +174,7 @@ fn wait_for_notes(home: &Home) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-struct Summary<'a> {
+struct BackfillSummary<'a> {
     report: &'a Report,
     config: &'a Config,
     arguments: &'a Arguments,
@@ -177,7 +183,7 @@ struct Summary<'a> {
     is_noted: bool,
 }
 
-impl Summary<'_> {
+impl BackfillSummary<'_> {
     /// Dollars that a model would cost, as far as that can be known before.
     fn model_cost(&self) -> f64 {
         let price = price_of(&self.config.prices, &self.config.compress.model, false);
@@ -288,7 +294,7 @@ fn parse_since(text: &str) -> anyhow::Result<Millis> {
     }
     match text.parse::<jiff::civil::Date>().and_then(|date| date.to_zoned(jiff::tz::TimeZone::system())) {
         Ok(day) => Ok(day.timestamp().as_millisecond()),
-        Err(_) => bail!(Usage(format!("--since {text}: not a time; use 90d, 12h, 4w or 2026-01-31"))),
+        Err(_) => bail!(UsageError(format!("--since {text}: not a time; use 90d, 12h, 4w or 2026-01-31"))),
     }
 }
 

@@ -78,14 +78,14 @@ fn is_database(file: &Path) -> io::Result<bool> {
 
 /// The outcome of an import.
 #[derive(Debug, Default)]
-struct Outcome {
+struct ImportOutcome {
     new: BTreeMap<&'static str, u64>,
     known: BTreeMap<&'static str, u64>,
     /// Rows that could not be stored, with the reason.
     refused: Vec<String>,
 }
 
-impl Outcome {
+impl ImportOutcome {
     fn print(&self) {
         let (new, known): (u64, u64) = (self.new.values().sum(), self.known.values().sum());
         let rows = if new == 1 { "row" } else { "rows" };
@@ -106,7 +106,7 @@ impl Outcome {
 struct Intake {
     database: Connection,
     importer: Importer,
-    outcome: Outcome,
+    outcome: ImportOutcome,
     waiting: Vec<(&'static Table, Row)>,
     count: u64,
     total: u64,
@@ -118,7 +118,7 @@ impl Intake {
         Ok(Self {
             database: store::open_to_change(home, BUSY_TIMEOUT_MS)?,
             importer: Importer::default(),
-            outcome: Outcome::default(),
+            outcome: ImportOutcome::default(),
             waiting: Vec::new(),
             count: 0,
             total: 0,
@@ -146,7 +146,7 @@ impl Intake {
         Ok(())
     }
 
-    fn finish(mut self) -> anyhow::Result<Outcome> {
+    fn finish(mut self) -> anyhow::Result<ImportOutcome> {
         self.flush()?;
         let transaction = self.database.transaction_with_behavior(TransactionBehavior::Immediate)?;
         self.importer.finish(&transaction, clock::now())?;
@@ -165,7 +165,7 @@ impl Intake {
             if line.trim().is_empty() {
                 continue;
             }
-            match serde_json::from_str::<Line>(&line).map(|line| (by_name(&line.table), line)) {
+            match serde_json::from_str::<ImportLine>(&line).map(|line| (by_name(&line.table), line)) {
                 Ok((Some(table), line)) => self.take(table, from_json(line.row))?,
                 Ok((None, line)) => {
                     self.outcome.refused.push(format!("line {}: unknown table {}", number + 2, line.table));
@@ -216,7 +216,7 @@ impl Intake {
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct ImportLine {
     table: String,
     row: Map<String, Value>,
 }

@@ -23,11 +23,11 @@ use crate::store::{self, StoreError};
 )]
 pub struct Arguments {
     #[command(subcommand)]
-    action: Action,
+    action: ModelAction,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+enum ModelAction {
     /// Download a model and verify it; memories are then embedded in the background
     ///
     /// Only one model is installed at a time: a new one replaces the old one and its embeddings.
@@ -54,9 +54,9 @@ const BUSY_TIMEOUT_MS: u32 = 10_000;
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.action {
-        Action::Install { name, file } => install(home, environment, *name, file.as_deref()),
-        Action::Status { json } => status(home, *json),
-        Action::Remove => remove(home),
+        ModelAction::Install { name, file } => install(home, environment, *name, file.as_deref()),
+        ModelAction::Status { json } => status(home, *json),
+        ModelAction::Remove => remove(home),
     }
 }
 

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use serde_json::json;
 
 use crate::api::EditRequest;
-use crate::cli::Usage;
+use crate::cli::UsageError;
 use crate::cli::arguments::{project_named, project_of};
 use crate::cli::output::style::harmless;
 use crate::cli::output::wrap;
@@ -148,10 +148,10 @@ pub fn open(home: &Home) -> anyhow::Result<Connection> {
 
 /// Parses the id of an observation.
 fn observation(id: &str) -> anyhow::Result<i64> {
-    match manual_memories::forgettable(id).map_err(Usage)? {
+    match manual_memories::forgettable(id).map_err(UsageError)? {
         Forgettable::Observation(id) => Ok(id),
         Forgettable::Learning(_) => {
-            Err(Usage(format!("{id} is a learning; only observations (12) have this")).into())
+            Err(UsageError(format!("{id} is a learning; only observations (12) have this")).into())
         }
     }
 }
@@ -192,7 +192,7 @@ pub fn pin(home: &Home, arguments: &PinArguments) -> anyhow::Result<ExitCode> {
         .iter()
         .map(|id| manual_memories::forgettable(id))
         .collect::<Result<_, _>>()
-        .map_err(Usage)?;
+        .map_err(UsageError)?;
     let mut database = open(home)?;
     let mut outcomes = Vec::new();
     for (id, what) in arguments.ids.iter().zip(wanted) {
@@ -215,7 +215,7 @@ pub fn veto(home: &Home, environment: &Environment, arguments: &VetoArguments) -
     }
     let mut statements = Vec::new();
     for id in &arguments.ids {
-        let what = manual_memories::forgettable(id).map_err(Usage)?;
+        let what = manual_memories::forgettable(id).map_err(UsageError)?;
         let found = manual_memories::statements(&database, what)?;
         if found.is_empty() {
             bail!("not found: {}", harmless(id));
@@ -308,7 +308,7 @@ pub fn edit(home: &Home, arguments: &EditArguments) -> anyhow::Result<ExitCode> 
                 detail: arguments.detail.clone(),
                 ..EditRequest::default()
             };
-            let amendment = manual_memories::amendment(request).map_err(Usage)?;
+            let amendment = manual_memories::amendment(request).map_err(UsageError)?;
             corrections::edit(&mut database, id, &amendment, clock::now())?
         }
     };

@@ -27,11 +27,11 @@ use crate::{clock, learn};
 )]
 pub struct Arguments {
     #[command(subcommand)]
-    action: Action,
+    action: LearnAction,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+enum LearnAction {
     /// Add a learning for all later sessions of the project
     #[command(
         after_help = "Example:\n  claude-mem learn add --category command 'Run the tests with `make check`'"
@@ -44,7 +44,7 @@ enum Action {
         #[arg(long, value_parser = category)]
         category: Option<Category>,
         #[command(flatten)]
-        scope: Scope,
+        scope: LearningScope,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -53,7 +53,7 @@ enum Action {
     #[command(after_help = "Examples:\n  claude-mem learn list\n  claude-mem learn list --all --json")]
     List {
         #[command(flatten)]
-        scope: Scope,
+        scope: LearningScope,
         /// Include learnings that are uncertain, superseded or forgotten
         #[arg(long)]
         all: bool,
@@ -77,7 +77,7 @@ enum Action {
 }
 
 #[derive(Debug, clap::Args)]
-struct Scope {
+struct LearningScope {
     /// Project name [default: the current directory's project]
     #[arg(long, conflicts_with = "everywhere")]
     project: Option<String>,
@@ -86,7 +86,7 @@ struct Scope {
     everywhere: bool,
 }
 
-impl Scope {
+impl LearningScope {
     /// Returns the named project, or that of the current directory.
     fn project(&self, database: &rusqlite::Connection, config: &Config) -> anyhow::Result<String> {
         let word = self.project.as_deref().unwrap_or(".");
@@ -103,7 +103,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let config = Config::load(&home.config(), environment)?;
     let busy_ms = config.hook.busy_ms.max(5_000);
     match &arguments.action {
-        Action::Add { content, category, scope, json } => {
+        LearnAction::Add { content, category, scope, json } => {
             let draft = LearningDraft {
                 everywhere: scope.everywhere,
                 ..LearningDraft::new(category.unwrap_or_else(|| learn::category_of(content)), content, 1.0)
@@ -119,7 +119,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
             let added = add(&mut database, draft, &project)?;
             print_changed(&[added], *json, "Added")?;
         }
-        Action::List { scope, all, json } => {
+        LearnAction::List { scope, all, json } => {
             let known = match store::open_to_read(home, busy_ms) {
                 Ok(database) => known(&database, &config, scope)?,
                 Err(StoreError::Missing) => Vec::new(),
@@ -127,7 +127,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
             };
             list(known, *all, *json)?;
         }
-        Action::Forget { ids, json } => return forget(home, busy_ms, ids, *json),
+        LearnAction::Forget { ids, json } => return forget(home, busy_ms, ids, *json),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -140,7 +140,11 @@ fn add(database: &mut rusqlite::Connection, draft: LearningDraft, project: &str)
 }
 
 /// Returns the learnings of a scope.
-fn known(database: &rusqlite::Connection, config: &Config, scope: &Scope) -> anyhow::Result<Vec<Learning>> {
+fn known(
+    database: &rusqlite::Connection,
+    config: &Config,
+    scope: &LearningScope,
+) -> anyhow::Result<Vec<Learning>> {
     let project = if scope.everywhere { String::new() } else { scope.project(database, config)? };
     let mut known = learnings::known(database, &project)?;
     known.retain(|learning| !scope.everywhere || learning.project.is_none());
@@ -156,7 +160,7 @@ fn list(mut known: Vec<Learning>, all: bool, as_json: bool) -> anyhow::Result<()
         other.confidence_at(now).total_cmp(&one.confidence_at(now)).then(one.id.cmp(&other.id))
     });
     if as_json {
-        let shown: Vec<Shown> = known.iter().map(|learning| shown(learning, now)).collect();
+        let shown: Vec<ShownLearning> = known.iter().map(|learning| shown(learning, now)).collect();
         outln!("{}", serde_json::to_string_pretty(&shown)?);
     } else if known.is_empty() {
         outln!("No learnings yet.");
@@ -189,7 +193,8 @@ fn forget(home: &Home, busy_ms: u32, ids: &[i64], as_json: bool) -> anyhow::Resu
 
 fn print_changed(learnings: &[Learning], as_json: bool, what: &str) -> anyhow::Result<()> {
     if as_json {
-        let shown: Vec<Shown> = learnings.iter().map(|learning| shown(learning, clock::now())).collect();
+        let shown: Vec<ShownLearning> =
+            learnings.iter().map(|learning| shown(learning, clock::now())).collect();
         outln!("{}", serde_json::to_string_pretty(&shown)?);
     } else {
         for learning in learnings {
@@ -202,15 +207,15 @@ fn print_changed(learnings: &[Learning], as_json: bool, what: &str) -> anyhow::R
 
 /// A learning in `--json`, with its confidence of today.
 #[derive(Serialize)]
-struct Shown {
+struct ShownLearning {
     #[serde(flatten)]
     learning: Learning,
     standing: &'static str,
 }
 
-fn shown(learning: &Learning, now: Millis) -> Shown {
+fn shown(learning: &Learning, now: Millis) -> ShownLearning {
     let confidence = (learning.confidence_at(now) * 100.0).round() / 100.0;
-    Shown { learning: Learning { confidence, ..learning.clone() }, standing: standing(learning, now) }
+    ShownLearning { learning: Learning { confidence, ..learning.clone() }, standing: standing(learning, now) }
 }
 
 fn standing(learning: &Learning, now: Millis) -> &'static str {

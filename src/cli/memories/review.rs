@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use crate::api::{EditRequest, StaleNote};
-use crate::cli::Usage;
+use crate::cli::UsageError;
 use crate::cli::arguments::project_filter;
 use crate::cli::memories::correct::open;
 use crate::cli::output::style::{Style, harmless};
@@ -97,7 +97,7 @@ fn decide(
                     continue;
                 };
                 let request = EditRequest { summary: Some(summary), ..EditRequest::default() };
-                let amendment = manual_memories::amendment(request).map_err(Usage)?;
+                let amendment = manual_memories::amendment(request).map_err(UsageError)?;
                 corrections::edit(database, id, &amendment, clock::now())?;
                 manual_memories::confirm(database, id, |root| Repositories::default().tree(root))?;
                 outln!("Edited.\n");

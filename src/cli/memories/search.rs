@@ -6,7 +6,7 @@ use crate::api::{Hit, SearchQuery, SearchResponse};
 use crate::cli::arguments::project_filter;
 use crate::cli::output::style::{Style, Tone, harmless};
 use crate::cli::output::wrap::{self, counted};
-use crate::cli::{Usage, client};
+use crate::cli::{UsageError, client};
 use crate::clock;
 use crate::config::Environment;
 use crate::paths::Home;
@@ -87,7 +87,7 @@ impl Arguments {
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let project = project_filter(home, environment, arguments.project.as_deref())?;
     let query = arguments.query(project, environment.session_id.clone());
-    Request::from_query(&query, clock::now()).map_err(Usage)?;
+    Request::from_query(&query, clock::now()).map_err(UsageError)?;
     let found = client::ask(home, environment, async |client| client.search(query).await)?;
     if arguments.json {
         outln!("{}", serde_json::to_string_pretty(&found)?);

@@ -44,7 +44,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let statistics = statistics::read(&database, since, clock::date)?;
     let money = (spent_since(&database, today)?, config.cost.max_usd_per_day);
     if arguments.json {
-        outln!("{}", serde_json::to_string_pretty(&Report::new(&statistics, money))?);
+        outln!("{}", serde_json::to_string_pretty(&StatsReport::new(&statistics, money))?);
     } else {
         print(&statistics, money, Style::of_stdout());
     }
@@ -53,10 +53,10 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
 
 /// The figures of `--json`.
 #[derive(Serialize)]
-struct Report {
-    days: Vec<Entry>,
-    models: Vec<Entry>,
-    total: Entry,
+struct StatsReport {
+    days: Vec<StatsEntry>,
+    models: Vec<StatsEntry>,
+    total: StatsEntry,
     contexts: i64,
     context_tokens: i64,
     cost_usd_today: f64,
@@ -65,7 +65,7 @@ struct Report {
 
 /// The sums of a day, of a model, or of all.
 #[derive(Serialize)]
-struct Entry {
+struct StatsEntry {
     #[serde(flatten)]
     sums: Sums,
     compression_ratio: Option<f64>,
@@ -75,9 +75,9 @@ struct Entry {
     model: Option<String>,
 }
 
-impl Report {
+impl StatsReport {
     fn new(statistics: &Statistics, (spent, ceiling): (f64, f64)) -> Self {
-        let entry = |sums: &Sums, day: Option<&String>, model: Option<&String>| Entry {
+        let entry = |sums: &Sums, day: Option<&String>, model: Option<&String>| StatsEntry {
             sums: *sums,
             compression_ratio: sums.ratio(),
             day: day.cloned(),

@@ -9,7 +9,7 @@ use crate::api::{Day, ProjectDay, SessionDay};
 use crate::cli::arguments::project_filter;
 use crate::cli::output::style::{Style, harmless};
 use crate::cli::output::wrap;
-use crate::cli::{Usage, client};
+use crate::cli::{UsageError, client};
 use crate::config::Environment;
 use crate::paths::Home;
 
@@ -37,7 +37,7 @@ const NOTES: usize = 8;
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let date = named_day(&arguments.day, jiff::Zoned::now().date()).ok_or_else(|| {
-        Usage(format!(
+        UsageError(format!(
             "invalid day {}: expected today, yesterday, a weekday, or a date like 2026-11-16",
             arguments.day
         ))

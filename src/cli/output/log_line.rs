@@ -16,7 +16,7 @@ pub struct OneLine;
 
 impl<'writer> FormatFields<'writer> for OneLine {
     fn format_fields<R: RecordFields>(&self, mut writer: Writer<'writer>, fields: R) -> fmt::Result {
-        let mut line = Line::default();
+        let mut line = LogLine::default();
         fields.record(&mut line);
         let mut whole = line.message;
         for (name, value) in line.fields {
@@ -37,12 +37,12 @@ fn on_one_line(text: &str) -> String {
 }
 
 #[derive(Default)]
-struct Line {
+struct LogLine {
     message: String,
     fields: Vec<(&'static str, String)>,
 }
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.fields.push((field.name(), value.to_owned()));
     }

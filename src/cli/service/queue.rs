@@ -24,11 +24,11 @@ use crate::text::age;
 )]
 pub struct Arguments {
     #[command(subcommand)]
-    action: Action,
+    action: QueueAction,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+enum QueueAction {
     /// List the events that wait or are in work
     List(Listing),
     /// List failed events with their reasons
@@ -58,7 +58,7 @@ struct Listing {
 impl Arguments {
     /// True if the output may be long.
     pub fn is_paged(&self) -> bool {
-        matches!(self.action, Action::List(_) | Action::Errors(_))
+        matches!(self.action, QueueAction::List(_) | QueueAction::Errors(_))
     }
 }
 
@@ -66,7 +66,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let config = Config::load(&home.config(), environment)?;
     let busy_ms = config.hook.busy_ms.max(5_000);
     match &arguments.action {
-        Action::List(listing) => {
+        QueueAction::List(listing) => {
             list(
                 home,
                 busy_ms,
@@ -75,8 +75,8 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
                 "Nothing is waiting: every event is processed.",
             )?;
         }
-        Action::Errors(listing) => list(home, busy_ms, &["error"], listing, "No event has failed.")?,
-        Action::Retry { id } => {
+        QueueAction::Errors(listing) => list(home, busy_ms, &["error"], listing, "No event has failed.")?,
+        QueueAction::Retry { id } => {
             let count = admin::retry(&mut store::open_to_change(home, busy_ms)?, *id, clock::now())?;
             crate::nudge::send(home);
             if let Some(id) = id.filter(|_| count == 0) {
@@ -86,14 +86,14 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
             }
             outln!("Requeued {}.", events(count));
         }
-        Action::Redo => {
+        QueueAction::Redo => {
             let mut database = store::open_to_change(home, busy_ms)?;
             check_model(home, environment, &config, &database)?;
             let count = admin::redo(&mut database, clock::now())?;
             crate::nudge::send(home);
             outln!("Requeued {}.", events(count));
         }
-        Action::Purge => {
+        QueueAction::Purge => {
             let count = admin::purge(&store::open_to_change(home, busy_ms)?)?;
             outln!("Deleted {}.", events(count));
         }

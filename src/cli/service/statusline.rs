@@ -25,7 +25,7 @@ pub struct Arguments {}
 /// The part of the client's JSON that matters here.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Input {
+struct StatusInput {
     session_id: String,
 }
 
@@ -47,7 +47,7 @@ fn session() -> SessionId {
     if !stdin.is_terminal() {
         let _ = stdin.lock().take(MAX_INPUT_BYTES).read_to_end(&mut text);
     }
-    SessionId(serde_json::from_slice::<Input>(&text).unwrap_or_default().session_id)
+    SessionId(serde_json::from_slice::<StatusInput>(&text).unwrap_or_default().session_id)
 }
 
 fn line(home: &Home, session: &SessionId) -> String {

@@ -31,11 +31,11 @@ use crate::worker::system::lock::Lock;
 )]
 pub struct Arguments {
     #[command(subcommand)]
-    action: Action,
+    action: SyncAction,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+enum SyncAction {
     /// Prepare the server, create a team, and print an invitation for your next machine
     #[command(
         after_help = "Example:\n  claude-mem sync init --url postgres://me:secret@db.example/memory --name home"
@@ -148,22 +148,22 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match &arguments.action {
-            Action::Init { url, name, label, readable } => {
+            SyncAction::Init { url, name, label, readable } => {
                 join::init(&here, url, name, label.as_deref(), !readable).await
             }
-            Action::Invite { member, hours } => join::invite(&here, member.as_deref(), *hours).await,
-            Action::Join { invitation, url, label } => {
+            SyncAction::Invite { member, hours } => join::invite(&here, member.as_deref(), *hours).await,
+            SyncAction::Join { invitation, url, label } => {
                 join::join(&here, invitation, url.as_deref(), label.as_deref()).await
             }
-            Action::Status { json } => status::status(&here, *json).await,
-            Action::Now { json } => now(&here, *json).await,
-            Action::Repair => repair(&here).await,
-            Action::Leave { forget, yes } => leave(&here, *forget, *yes).await,
-            Action::Devices { remove, remove_member, json } => {
+            SyncAction::Status { json } => status::status(&here, *json).await,
+            SyncAction::Now { json } => now(&here, *json).await,
+            SyncAction::Repair => repair(&here).await,
+            SyncAction::Leave { forget, yes } => leave(&here, *forget, *yes).await,
+            SyncAction::Devices { remove, remove_member, json } => {
                 status::devices(&here, remove.as_deref(), remove_member.as_deref(), *json).await
             }
-            Action::Rotate => join::rotate(&here).await,
-            Action::Share { project, with } => set_share(&here, project, *with),
+            SyncAction::Rotate => join::rotate(&here).await,
+            SyncAction::Share { project, with } => set_share(&here, project, *with),
         }
     })
 }

@@ -20,14 +20,14 @@ use crate::text::age;
 
 /// The state of this machine, known without the server.
 #[derive(Debug, Default)]
-struct Known {
+struct LocalState {
     state: Option<State>,
     cursors: HashMap<String, i64>,
     refused: Vec<Refused>,
     waiting: i64,
 }
 
-impl Known {
+impl LocalState {
     fn read(here: &Here<'_>) -> Result<Self, StoreError> {
         let database = match store::open_to_read(here.home, BUSY_TIMEOUT_MS) {
             Err(StoreError::Missing) => return Ok(Self::default()),
@@ -63,7 +63,7 @@ impl Known {
     }
 }
 
-async fn ask(membership: &Membership, known: &Known) -> Result<(Vec<Device>, String), SyncError> {
+async fn ask(membership: &Membership, known: &LocalState) -> Result<(Vec<Device>, String), SyncError> {
     let mut server = Server::connect(membership.url.expose()).await?;
     server.check_schema().await?;
     let hello = server.hello(membership.team, known.device().map(server::id).unwrap_or_default()).await?;
@@ -80,7 +80,7 @@ pub async fn status(here: &Here<'_>, as_json: bool) -> anyhow::Result<ExitCode> 
         }
         return Ok(ExitCode::SUCCESS);
     };
-    let known = Known::read(here)?;
+    let known = LocalState::read(here)?;
     let answer = ask(&membership, &known).await;
     let (devices, role, problem) = match answer {
         Ok((devices, role)) => (devices, role, None),
@@ -143,7 +143,7 @@ fn capitalised(text: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-fn device_json(device: &Device, known: &Known) -> Value {
+fn device_json(device: &Device, known: &LocalState) -> Value {
     json!({
         "id": device.id, "label": device.label, "login": device.login, "role": device.role, "seen_at": device.seen_at,
         "removed": device.is_gone, "records": device.seq, "behind": known.behind(device),
@@ -151,7 +151,7 @@ fn device_json(device: &Device, known: &Known) -> Value {
     })
 }
 
-fn print_devices(devices: &[Device], known: &Known) {
+fn print_devices(devices: &[Device], known: &LocalState) {
     let now = clock::now();
     let width = devices.iter().map(|device| device.label.chars().count()).max().unwrap_or_default();
     for device in devices {
@@ -184,7 +184,7 @@ pub async fn devices(
     as_json: bool,
 ) -> anyhow::Result<ExitCode> {
     let mut membership = here.membership()?;
-    let known = Known::read(here)?;
+    let known = LocalState::read(here)?;
     let server = Server::connect(membership.url.expose()).await?;
     server.check_schema().await?;
     if let Some(id) = remove {

@@ -29,7 +29,7 @@ pub(super) fn blocks(text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut from = 0;
     while let Some(start) = text[from..].find(['{', '[']).map(|at| from + at) {
-        let mut reader = Reader { text, at: start, frames: Vec::new(), buried: 0 };
+        let mut reader = JsonReader { text, at: start, frames: Vec::new(), buried: 0 };
         let (value, complete) = reader.read();
         from = reader.at.max(start + 1);
         if complete || !is_empty(&value) {
@@ -51,15 +51,15 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// A list or object that is not closed yet.
-enum Frame {
+enum OpenValue {
     Array(Vec<Value>),
     Object(Map<String, Value>, Option<String>),
 }
 
-struct Reader<'t> {
+struct JsonReader<'t> {
     text: &'t str,
     at: usize,
-    frames: Vec<Frame>,
+    frames: Vec<OpenValue>,
     /// Number of open brackets beyond [`MOST_DEEP`].
     buried: usize,
 }
@@ -71,7 +71,7 @@ enum Step {
     Done(Value),
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     /// The value, and true if it was complete. Afterwards `at` is behind it, or where reading stopped.
     fn read(&mut self) -> (Value, bool) {
         loop {
@@ -94,8 +94,9 @@ impl Reader<'_> {
             b'}' | b']' => self.close(byte),
             b'"' | b'\'' => {
                 self.at += 1;
-                let is_key = self.buried > 0 || matches!(self.frames.last(), Some(Frame::Object(_, None)));
-                let is_listed = matches!(self.frames.last(), Some(Frame::Array(_)));
+                let is_key =
+                    self.buried > 0 || matches!(self.frames.last(), Some(OpenValue::Object(_, None)));
+                let is_listed = matches!(self.frames.last(), Some(OpenValue::Array(_)));
                 let (length, string, closed) = string::read(&self.text[self.at..], byte, is_key, is_listed);
                 self.at += length;
                 self.put_string(string, closed)
@@ -128,16 +129,16 @@ impl Reader<'_> {
     }
 
     fn open(&mut self, bracket: u8) -> Step {
-        if matches!(self.frames.last(), Some(Frame::Object(_, None))) {
+        if matches!(self.frames.last(), Some(OpenValue::Object(_, None))) {
             self.at -= 1;
             return Step::Stop;
         }
         if self.buried > 0 || self.frames.len() >= MOST_DEEP {
             self.buried += 1;
         } else if bracket == b'{' {
-            self.frames.push(Frame::Object(Map::new(), None));
+            self.frames.push(OpenValue::Object(Map::new(), None));
         } else {
-            self.frames.push(Frame::Array(Vec::new()));
+            self.frames.push(OpenValue::Array(Vec::new()));
         }
         Step::Continue
     }
@@ -149,7 +150,7 @@ impl Reader<'_> {
             self.buried -= 1;
             return if self.buried == 0 { self.put(Value::Null) } else { Step::Continue };
         }
-        let is_mine = |frame: &Frame| matches!(frame, Frame::Object(..)) == (bracket == b'}');
+        let is_mine = |frame: &OpenValue| matches!(frame, OpenValue::Object(..)) == (bracket == b'}');
         let Some(depth) = self.frames.iter().rposition(is_mine) else { return Step::Stop };
         self.at += 1;
         self.close_to(depth).map_or(Step::Continue, Step::Done)
@@ -160,12 +161,12 @@ impl Reader<'_> {
         match self.frames.last_mut() {
             None => return Step::Done(value),
             Some(_) if self.buried > 0 => {}
-            Some(Frame::Array(items)) if items.len() < MOST_ITEMS => items.push(value),
-            Some(Frame::Object(fields, key)) => {
+            Some(OpenValue::Array(items)) if items.len() < MOST_ITEMS => items.push(value),
+            Some(OpenValue::Object(fields, key)) => {
                 let key = key.take().filter(|_| fields.len() < MOST_ITEMS);
                 fields.extend(key.map(|key| (key, value)));
             }
-            Some(Frame::Array(_)) => {}
+            Some(OpenValue::Array(_)) => {}
         }
         Step::Continue
     }
@@ -173,19 +174,19 @@ impl Reader<'_> {
     fn put_string(&mut self, string: String, closed: bool) -> Step {
         match self.frames.last_mut() {
             _ if self.buried > 0 => Step::Continue,
-            Some(Frame::Object(_, None)) => {
+            Some(OpenValue::Object(_, None)) => {
                 self.skip_blank();
                 if self.peek() != Some(b':') {
                     return Step::Stop;
                 }
                 self.at += 1;
-                if let Some(Frame::Object(_, key)) = self.frames.last_mut() {
+                if let Some(OpenValue::Object(_, key)) = self.frames.last_mut() {
                     *key = Some(string);
                 }
                 Step::Continue
             }
             // Half a file name is worse than none; half a sentence is useful.
-            Some(Frame::Array(_)) if !closed => Step::Stop,
+            Some(OpenValue::Array(_)) if !closed => Step::Stop,
             _ => self.put(Value::String(string)),
         }
     }
@@ -201,7 +202,7 @@ impl Reader<'_> {
         }
         let value = match word {
             _ if self.buried > 0 => Value::Null,
-            _ if matches!(self.frames.last(), Some(Frame::Object(_, None))) => {
+            _ if matches!(self.frames.last(), Some(OpenValue::Object(_, None))) => {
                 if !rest[word.len()..].trim_start().starts_with(':') {
                     return Step::Stop;
                 }
@@ -229,7 +230,7 @@ impl Reader<'_> {
     /// Closes all but the outer `depth` lists and objects. Returns the value if that closed the last one.
     fn close_to(&mut self, depth: usize) -> Option<Value> {
         while self.frames.len() > depth {
-            let value = self.frames.pop().map(Frame::into_value)?;
+            let value = self.frames.pop().map(OpenValue::into_value)?;
             if let Step::Done(value) = self.put(value) {
                 return Some(value);
             }
@@ -238,7 +239,7 @@ impl Reader<'_> {
     }
 }
 
-impl Frame {
+impl OpenValue {
     fn into_value(self) -> Value {
         match self {
             Self::Array(items) => Value::Array(items),

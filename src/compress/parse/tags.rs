@@ -62,7 +62,7 @@ const OTHERS: [&str; 9] = [
 
 /// One tag in the text.
 #[derive(Debug, Clone)]
-struct Tag {
+struct AnswerTag {
     /// Its plain name.
     name: String,
     start: usize,
@@ -73,7 +73,7 @@ struct Tag {
     is_empty: bool,
 }
 
-impl Tag {
+impl AnswerTag {
     fn opens(&self, name: &str) -> bool {
         !self.closes && self.name == name
     }
@@ -94,7 +94,7 @@ impl Tag {
 /// The tags of a text.
 pub(super) struct Tags<'t> {
     text: &'t str,
-    tags: Vec<Tag>,
+    tags: Vec<AnswerTag>,
 }
 
 impl<'t> Tags<'t> {
@@ -121,7 +121,7 @@ impl<'t> Tags<'t> {
         while let Some(open) = rest.iter().position(|tag| tag.opens("observation")) {
             let start = rest[open].start;
             rest = &rest[open + 1..];
-            let length = rest.iter().position(Tag::ends_observation).unwrap_or(rest.len());
+            let length = rest.iter().position(AnswerTag::ends_observation).unwrap_or(rest.len());
             let end = rest.get(length).map_or(self.text.len(), |tag| tag.start);
             let object = self.fields(&rest[..length], end);
             if !object.is_empty() {
@@ -134,7 +134,7 @@ impl<'t> Tags<'t> {
 
     /// The fields of a summary, whether or not they are within `<summary>`, and where it begins.
     pub(super) fn summary(&self) -> Option<(usize, Map<String, Value>)> {
-        let first = self.tags.iter().position(Tag::opens_field)?;
+        let first = self.tags.iter().position(AnswerTag::opens_field)?;
         let object = self.fields(&self.tags[first..], self.text.len());
         (!object.is_empty()).then(|| (self.tags[first].start, object))
     }
@@ -142,7 +142,7 @@ impl<'t> Tags<'t> {
     /// The contents of `<learning>` tags.
     pub(super) fn learnings(&self) -> Vec<String> {
         let opens = self.tags.iter().enumerate().filter(|(_, tag)| tag.opens("learning"));
-        let text = |(at, tag): (usize, &Tag)| {
+        let text = |(at, tag): (usize, &AnswerTag)| {
             let close = self.tags[at + 1..].iter().find(|other| other.closes && other.name == "learning")?;
             Some(unescaped(&self.text[tag.end..close.start]))
         };
@@ -167,7 +167,7 @@ impl<'t> Tags<'t> {
     }
 
     /// The fields that these tags open, in a text that ends at `end`.
-    fn fields(&self, tags: &[Tag], end: usize) -> Map<String, Value> {
+    fn fields(&self, tags: &[AnswerTag], end: usize) -> Map<String, Value> {
         let mut object = Map::new();
         let mut at = 0;
         while let Some(tag) = tags.get(at) {
@@ -179,11 +179,11 @@ impl<'t> Tags<'t> {
             let close = rest.iter().position(|other| other.closes && other.name == tag.name);
             // A summary that holds other fields is the text around them.
             if tag.name == "summary"
-                && rest[..close.unwrap_or(rest.len())].first().is_some_and(Tag::opens_field)
+                && rest[..close.unwrap_or(rest.len())].first().is_some_and(AnswerTag::opens_field)
             {
                 continue;
             }
-            let length = close.or_else(|| rest.iter().position(Tag::opens_field)).unwrap_or(rest.len());
+            let length = close.or_else(|| rest.iter().position(AnswerTag::opens_field)).unwrap_or(rest.len());
             let inside_end = rest.get(length).map_or(end, |tag| tag.start);
             put(&mut object, &tag.name, self.content(&rest[..length], tag.end, inside_end));
             at += length;
@@ -192,7 +192,7 @@ impl<'t> Tags<'t> {
     }
 
     /// The content between two tags: a list if there are items, text otherwise.
-    fn content(&self, tags: &[Tag], start: usize, end: usize) -> Value {
+    fn content(&self, tags: &[AnswerTag], start: usize, end: usize) -> Value {
         let items = tags.iter().enumerate().filter(|(_, tag)| tag.is_item() && !tag.closes);
         let list: Vec<Value> = items
             .filter_map(|(at, tag)| {
@@ -218,7 +218,7 @@ fn put(object: &mut Map<String, Value>, name: &str, value: Value) {
     }
 }
 
-fn tag_at(text: &str, start: usize) -> Option<Tag> {
+fn tag_at(text: &str, start: usize) -> Option<AnswerTag> {
     const LONGEST_NAME: usize = 24;
     const LONGEST_TAG: usize = 1_000;
     let rest = &text[start + 1..];
@@ -237,7 +237,13 @@ fn tag_at(text: &str, start: usize) -> Option<Tag> {
     }
     let close = attributes.find('>')?;
     let end = text.len() - rest.len() + length + close + 1;
-    Some(Tag { name: name.to_owned(), start, end, closes, is_empty: attributes[..close].ends_with('/') })
+    Some(AnswerTag {
+        name: name.to_owned(),
+        start,
+        end,
+        closes,
+        is_empty: attributes[..close].ends_with('/'),
+    })
 }
 
 /// The text with its entities resolved, and without a CDATA wrapper.

@@ -14,14 +14,14 @@ pub(super) fn secret_after(
     trust: Trust,
 ) -> Option<Range<usize>> {
     let name = Name::at(text, name, value_at)?;
-    let value = Value::read(text, value_at, name.is_variable)?;
+    let value = FoundValue::read(text, value_at, name.is_variable)?;
     let judged =
         &text[value.range.start..text.floor_char_boundary(value.range.end.min(value.range.start + JUDGED))];
     let is_secret = match value.kind {
-        Kind::Literal => is_secret::is_secret_literal(judged, &name, trust),
-        Kind::Argument => is_secret::is_secret_literal(judged, &name, Trust::Weak),
-        Kind::Bare if name.is_variable => is_secret::is_secret_variable(judged, &name, trust),
-        Kind::Bare => is_secret::is_secret_word(judged, &name, trust, ends_line(text, value.range.end)),
+        ValueKind::Literal => is_secret::is_secret_literal(judged, &name, trust),
+        ValueKind::Argument => is_secret::is_secret_literal(judged, &name, Trust::Weak),
+        ValueKind::Bare if name.is_variable => is_secret::is_secret_variable(judged, &name, trust),
+        ValueKind::Bare => is_secret::is_secret_word(judged, &name, trust, ends_line(text, value.range.end)),
     };
     is_secret.then(|| match value.closed {
         true => value.range,
@@ -88,15 +88,15 @@ fn ends_line(text: &str, at: usize) -> bool {
 }
 
 /// A value as it stands in the text.
-struct Value {
+struct FoundValue {
     /// Without its quotes.
     range: Range<usize>,
-    kind: Kind,
+    kind: ValueKind,
     /// A quote ends it. Otherwise it may go on: only as much was read as the judgement needs.
     closed: bool,
 }
 
-enum Kind {
+enum ValueKind {
     /// In quotes.
     Literal,
     /// In quotes, and an argument: `env("NAME")`.
@@ -105,10 +105,10 @@ enum Kind {
     Bare,
 }
 
-impl Value {
+impl FoundValue {
     fn read(text: &str, from: usize, is_variable: bool) -> Option<Self> {
         if let Some((range, closed)) = quoted(text, from) {
-            return Some(Self { range, kind: Kind::Literal, closed });
+            return Some(Self { range, kind: ValueKind::Literal, closed });
         }
         let range = from..from + bare(head(text, from), is_variable);
         let word = &text[range.clone()];
@@ -116,9 +116,9 @@ impl Value {
         let is_prefix = matches!(word, "b" | "r" | "f" | "u" | "rb" | "br" | "c" | "@" | "L");
         let literal = (is_prefix || word.ends_with('(')).then(|| quoted(text, range.end)).flatten();
         let kind = match literal {
-            None => Kind::Bare,
-            Some(_) if is_prefix || is_constructor(word) => Kind::Literal,
-            Some(_) => Kind::Argument,
+            None => ValueKind::Bare,
+            Some(_) if is_prefix || is_constructor(word) => ValueKind::Literal,
+            Some(_) => ValueKind::Argument,
         };
         let (range, closed) = literal.unwrap_or((range, false));
         (!range.is_empty()).then_some(Self { range, kind, closed })

@@ -104,7 +104,7 @@ impl Damaged {
         if !table.is_numbered {
             return self.keyed_rows(table, &mut each);
         }
-        let mut walk = Walk { database: &self.database, table: table.name, each: &mut each, probes: 0 };
+        let mut walk = TableWalk { database: &self.database, table: table.name, each: &mut each, probes: 0 };
         let (first, is_whole) = walk.read(i64::MIN, i64::MAX, true)?;
         if is_whole {
             return Ok(true);
@@ -205,14 +205,14 @@ fn rows_of(
 }
 
 /// A walk over a table by row id, around unreadable pages.
-struct Walk<'a, F> {
+struct TableWalk<'a, F> {
     database: &'a Connection,
     table: &'static str,
     each: &'a mut F,
     probes: usize,
 }
 
-impl<F: FnMut(Row) -> Result<(), StoreError>> Walk<'_, F> {
+impl<F: FnMut(Row) -> Result<(), StoreError>> TableWalk<'_, F> {
     /// Reads the rows between two ids, from one end, until one cannot be read. Returns the last
     /// readable id, and whether all rows were readable.
     fn read(&mut self, above: i64, below: i64, upwards: bool) -> Result<(Option<i64>, bool), StoreError> {

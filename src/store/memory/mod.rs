@@ -116,7 +116,7 @@ pub fn settle(
         queue::release(database, settlement.claim)?;
         return Ok(false);
     }
-    let place = Place::of(&transaction, &settlement.session)?;
+    let place = SessionColumns::of(&transaction, &settlement.session)?;
     let notes = store_notes(&transaction, settlement, &place)?;
     function_map::record(
         &transaction,
@@ -172,12 +172,12 @@ pub fn settle(
 }
 
 /// Columns that an observation takes from its session.
-struct Place {
+struct SessionColumns {
     project: String,
     branch: Option<String>,
 }
 
-impl Place {
+impl SessionColumns {
     fn of(database: &Connection, session: &SessionId) -> Result<Self, StoreError> {
         let sql = "SELECT project, branch FROM sessions WHERE id = ?1";
         let read = |row: &rusqlite::Row<'_>| Ok(Self { project: row.get(0)?, branch: row.get(1)? });
@@ -191,7 +191,7 @@ impl Place {
 fn learn(
     transaction: &Transaction<'_>,
     settlement: &Settlement,
-    place: &Place,
+    place: &SessionColumns,
     step: &Step,
 ) -> Result<(), StoreError> {
     if Vetoes::of(transaction, &place.project)?.blocks(&step.draft.content) {
@@ -236,7 +236,7 @@ fn learn(
 fn anchor_notes(
     transaction: &Transaction<'_>,
     settlement: &Settlement,
-    place: &Place,
+    place: &SessionColumns,
     notes: &[(i64, &ObservationDraft)],
 ) -> Result<(), StoreError> {
     for (note, draft) in notes {
@@ -263,7 +263,7 @@ fn anchor_notes(
 fn store_notes<'a>(
     transaction: &Transaction<'_>,
     settlement: &'a Settlement,
-    place: &Place,
+    place: &SessionColumns,
 ) -> Result<Vec<(i64, &'a ObservationDraft)>, StoreError> {
     if has_edited_note(transaction, settlement)? {
         return Ok(Vec::new());
@@ -362,7 +362,7 @@ fn add_facts(transaction: &Transaction<'_>, id: i64, facts: &[String]) -> Result
 fn insert_observation(
     transaction: &Transaction<'_>,
     settlement: &Settlement,
-    place: &Place,
+    place: &SessionColumns,
     observation: &NewObservation,
 ) -> Result<i64, StoreError> {
     let sql = "INSERT INTO observations (uid, session_id, project, prompt_number, branch, created_at)
@@ -426,7 +426,7 @@ fn update_observation(
 fn store_summary(
     transaction: &Transaction<'_>,
     settlement: &Settlement,
-    place: &Place,
+    place: &SessionColumns,
     summary: &SummaryDraft,
 ) -> Result<(), StoreError> {
     let origin = &settlement.origin;

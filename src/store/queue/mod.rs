@@ -134,7 +134,7 @@ fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
 }
 
 /// The part of a row that decides whether it is ready.
-struct Head {
+struct RowHead {
     id: i64,
     is_event: bool,
     is_claimed: bool,
@@ -228,13 +228,13 @@ fn in_order(mut sessions: Vec<Waiting>, after: Option<&SessionId>) -> Vec<Waitin
     sessions
 }
 
-fn heads(database: &Connection, session: &SessionId, rules: &ClaimRules) -> Result<Vec<Head>, StoreError> {
+fn heads(database: &Connection, session: &SessionId, rules: &ClaimRules) -> Result<Vec<RowHead>, StoreError> {
     let sql = "SELECT id, kind = 'observation', status = 'processing', next_attempt_at, created_at
                FROM pending_queue WHERE status IN ('raw', 'processing') AND session_id = ?1 ORDER BY id LIMIT ?2";
     let mut statement = database.prepare_cached(sql)?;
     let limit = i64::try_from(rules.max_size).unwrap_or(i64::MAX - 1) + 1;
     let rows = statement.query_map(params![session.as_str(), limit], |row| {
-        Ok(Head {
+        Ok(RowHead {
             id: row.get(0)?,
             is_event: row.get(1)?,
             is_claimed: row.get(2)?,
@@ -255,7 +255,7 @@ enum Readiness {
 /// Maximum back-off. A later time in a row means that the clock was set back.
 const LONGEST_WAIT: Millis = 10 * 60_000;
 
-fn readiness(heads: &[Head], rules: &ClaimRules, is_being_read: bool) -> Readiness {
+fn readiness(heads: &[RowHead], rules: &ClaimRules, is_being_read: bool) -> Readiness {
     let Some(first) = heads.first() else { return Readiness::Blocked };
     if heads.iter().any(|head| head.is_claimed) {
         return Readiness::Blocked;

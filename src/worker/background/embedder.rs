@@ -18,11 +18,11 @@ use crate::worker::system::ram;
 #[derive(Debug)]
 pub struct EmbedderHandle {
     models: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<EmbedderState>,
 }
 
 #[derive(Default)]
-struct State {
+struct EmbedderState {
     loaded: Option<Arc<Bert>>,
     used: Option<Instant>,
     /// Size and time of a model file that could not be used; already logged.
@@ -30,7 +30,7 @@ struct State {
     reading: bool,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for EmbedderState {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "State(loaded: {})", self.loaded.is_some())
     }
@@ -99,7 +99,7 @@ impl EmbedderHandle {
     }
 
     /// Compares the loaded model with the installed one, which somebody may have exchanged.
-    fn is_current(&self, state: &State) -> bool {
+    fn is_current(&self, state: &EmbedderState) -> bool {
         let installed = embedding::installed(&self.models).map(|model| model.name);
         state.loaded.as_ref().map(|model| model.name()) == installed
     }
@@ -117,7 +117,7 @@ impl EmbedderHandle {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, EmbedderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -136,7 +136,7 @@ pub async fn embed_missing(shared: &Arc<Shared>, running: &Arc<Running>) -> Resu
         return Ok(());
     }
     embedder.state().reading = true;
-    let reading = Reading(shared.clone());
+    let reading = EmbeddingGuard(shared.clone());
     let running = running.clone();
     tokio::spawn(async move {
         if let Err(error) = embed_all(&reading.0, &running).await {
@@ -147,9 +147,9 @@ pub async fn embed_missing(shared: &Arc<Shared>, running: &Arc<Running>) -> Resu
 }
 
 /// Marks embedding as running until it is dropped.
-struct Reading(Arc<Shared>);
+struct EmbeddingGuard(Arc<Shared>);
 
-impl Drop for Reading {
+impl Drop for EmbeddingGuard {
     fn drop(&mut self) {
         self.0.embedder.state().reading = false;
     }

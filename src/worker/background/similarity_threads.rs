@@ -14,9 +14,9 @@ use crate::worker::state::Shared;
 /// searches by words. The threads stay until the model is unloaded, because starting new ones for
 /// each query is too slow.
 #[derive(Debug, Default)]
-pub struct SimilarityPool(Mutex<Option<Sender<Job>>>);
+pub struct SimilarityPool(Mutex<Option<Sender<Comparison>>>);
 
-struct Job {
+struct Comparison {
     shared: Arc<Shared>,
     query: String,
     project: Option<String>,
@@ -28,7 +28,7 @@ impl SimilarityPool {
     pub fn begin(&self, shared: &Arc<Shared>, query: &str, project: Option<&str>) -> Similarity {
         let (reply, alike) = Similarity::soon();
         let (query, project) = (query.to_owned(), project.map(ToOwned::to_owned));
-        let job = Job { shared: shared.clone(), query, project, reply };
+        let job = Comparison { shared: shared.clone(), query, project, reply };
         let mut thread = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // If no thread can be started, no result arrives, and words alone decide.
         let _ = thread.get_or_insert_with(start_threads).send(job);
@@ -41,12 +41,12 @@ impl SimilarityPool {
     }
 }
 
-fn start_threads() -> Sender<Job> {
+fn start_threads() -> Sender<Comparison> {
     let newer = start_half(Half::Newer);
     let older = start_half(Half::Older);
-    let (sender, jobs) = channel::<Job>();
+    let (sender, jobs) = channel::<Comparison>();
     let _ = std::thread::Builder::new().name("embed-query".into()).spawn(move || {
-        for Job { shared, query, project, reply } in jobs {
+        for Comparison { shared, query, project, reply } in jobs {
             let Some(embedding) = shared.embedder.embed_query(&query) else { continue };
             let (reply_half, halves) = sync_channel(2);
             for thread in [&newer, &older] {

@@ -16,11 +16,11 @@ const MOST_SESSIONS: usize = 8;
 /// Files seen, by session.
 #[derive(Debug, Default)]
 pub struct SeenFilesBySession {
-    sessions: Mutex<HashMap<SessionId, Session>>,
+    sessions: Mutex<HashMap<SessionId, SeenSession>>,
 }
 
 #[derive(Debug)]
-struct Session {
+struct SeenSession {
     used: Instant,
     seen: SeenFiles,
     /// Including the running job.
@@ -36,7 +36,7 @@ impl SeenFilesBySession {
     /// Sets the files that it will have seen if the running job is stored.
     pub fn propose(&self, session: &SessionId, next: SeenFiles) {
         let mut sessions = self.sessions();
-        let new = || Session { used: Instant::now(), seen: SeenFiles::default(), next: None };
+        let new = || SeenSession { used: Instant::now(), seen: SeenFiles::default(), next: None };
         let known = sessions.entry(session.clone()).or_insert_with(new);
         known.used = Instant::now();
         known.next = Some(next);
@@ -55,7 +55,7 @@ impl SeenFilesBySession {
         }
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Session>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, SeenSession>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -73,14 +73,14 @@ impl Shelf {
         KEY + (self.width)(model)
     }
 
-    fn read(self, database: &Connection, number: i64) -> Result<Option<Block>, StoreError> {
+    fn read(self, database: &Connection, number: i64) -> Result<Option<VectorBlock>, StoreError> {
         let sql = format!(
             "SELECT b.model, m.dimension, b.entries FROM {} b JOIN search_models m ON m.no = b.model WHERE b.block = ?1",
             self.table
         );
         let read = |row: &Row<'_>| {
             let model = KnownModel::new(row.get(0)?, row.get(1)?);
-            Ok(Block { shelf: self, number, model, entries: row.get(2)? })
+            Ok(VectorBlock { shelf: self, number, model, entries: row.get(2)? })
         };
         Ok(database.prepare_cached(&sql)?.query_row([number], read).optional()?)
     }
@@ -102,7 +102,7 @@ impl Shelf {
         for neighbours in items.chunk_by(|(a, _), (b, _)| self.block(*a) == self.block(*b)) {
             let number = self.block(neighbours[0].0);
             let known = self.read(transaction, number)?.filter(|block| block.model == model);
-            let mut block = known.unwrap_or(Block { shelf: self, number, model, entries: Vec::new() });
+            let mut block = known.unwrap_or(VectorBlock { shelf: self, number, model, entries: Vec::new() });
             for (place, item) in neighbours {
                 let at = block.find(*place).unwrap_or_else(|at| at..at);
                 block.entries.splice(at, self.key(*place).into_iter().chain(item.as_ref().iter().copied()));
@@ -153,14 +153,14 @@ impl Shelf {
 }
 
 /// The entries of neighbours, in the order of their places.
-struct Block {
+struct VectorBlock {
     shelf: Shelf,
     number: i64,
     model: KnownModel,
     entries: Vec<u8>,
 }
 
-impl Block {
+impl VectorBlock {
     /// The bytes of the entry of a place, or else the place to put it.
     fn find(&self, place: Place) -> Result<std::ops::Range<usize>, usize> {
         let step = self.shelf.step(self.model);
