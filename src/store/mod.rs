@@ -4,8 +4,6 @@
 //! HTTP, models or prompts.
 
 #[cfg(feature = "service")]
-pub mod backfill;
-#[cfg(feature = "service")]
 pub mod browse;
 pub mod context;
 pub mod corrections;
@@ -19,22 +17,11 @@ pub mod maintenance;
 #[cfg(feature = "service")]
 pub mod memory;
 #[cfg(feature = "service")]
-pub mod overview;
-#[cfg(feature = "service")]
-mod pool;
-pub mod projects;
-#[cfg(feature = "service")]
-pub mod prompts;
-#[cfg(feature = "service")]
 pub mod queue;
-mod schema;
+pub mod schema;
 pub mod sessions;
 #[cfg(feature = "service")]
-pub mod statistics;
-#[cfg(feature = "service")]
 pub mod sync;
-#[cfg(feature = "service")]
-pub mod tables;
 
 use std::io;
 use std::time::Duration;
@@ -42,14 +29,21 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
 #[cfg(feature = "service")]
+pub use browse::{overview, statistics};
+#[cfg(feature = "service")]
+pub use files::connections::{Readers, open_for_worker, open_reader, open_readers, set_busy_timeout};
+#[cfg(feature = "service")]
 pub use ingest::record_all;
 pub use ingest::{
     Recorded, count_observations, ends_nothing, note_ignored_setting, oldest_waiting, record, show_once,
     take_notice,
 };
 #[cfg(feature = "service")]
-pub use pool::{Readers, open_for_worker, open_reader, open_readers, set_busy_timeout};
+pub use schema::tables;
 pub use schema::{CURRENT as SCHEMA_VERSION, Version};
+pub use sessions::projects;
+#[cfg(feature = "service")]
+pub use sessions::{backfill, prompts};
 
 use crate::paths::{Home, HomeError};
 

@@ -2,20 +2,14 @@
 //!
 //! A bridge between a loopback port and the service's socket. It exists while somebody looks, has no access to the database of
 //! its own, and renders every page here: the browser gets HTML, one stylesheet and one small script. Who may use the port is
-//! decided in `guard`; docs/decisions/017-viewer.md has the reasons.
+//! decided in `access`; docs/decisions/017-viewer.md has the reasons.
 
 mod access;
-mod alive;
 mod assets;
 mod checks;
-mod connections;
-mod guard;
-mod handover;
 mod machine;
 mod notices;
 mod pages;
-mod peer;
-mod presence;
 mod reply;
 mod routes;
 mod server;
@@ -29,9 +23,10 @@ use anyhow::Context as _;
 
 use crate::config::Config;
 use crate::paths::Home;
-use access::Access;
+use access::{Access, guard};
 pub use machine::{Backup, Check, Machine};
-use presence::Presence;
+use server::handover;
+use server::presence::Presence;
 use service::Service;
 
 /// The viewer's state.

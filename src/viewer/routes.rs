@@ -15,8 +15,9 @@ use maud::Markup;
 use serde_json::json;
 
 use super::pages::{self, Frame, SearchForm, Write, text};
+use super::server::alive;
 use super::service::{Asked, Trouble};
-use super::{Viewer, alive, assets, notices, reply, writes};
+use super::{Viewer, assets, notices, reply, writes};
 use crate::api::{
     Activity, ApiError, ContextQuery, ContextResponse, Curated, Day, Days, Events, InSessionQuery,
     InSessionResponse, Memories, NoteHistory, Projects, SearchResponse, SessionHistory, Sessions, Settings,

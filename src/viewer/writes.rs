@@ -9,7 +9,7 @@ use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::guard::WRITE_HEADER;
+use super::access::guard::WRITE_HEADER;
 use super::pages::Frame;
 use super::service::{Asked, Trouble};
 use super::{Viewer, notices, reply};

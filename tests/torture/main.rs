@@ -12,7 +12,6 @@ mod invariants;
 mod ledger;
 mod machine;
 mod meaning;
-mod plot;
 mod processes;
 mod scene;
 mod schedule;

@@ -3,7 +3,7 @@
 use super::Doctor;
 use super::finding::Finding;
 use crate::cli::install::record::Manager;
-use crate::cli::install::systemd;
+use crate::cli::install::service_files::systemd;
 use crate::cli::{client, run_command, service};
 use crate::store::{self, overview};
 use crate::text::age;

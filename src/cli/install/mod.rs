@@ -7,15 +7,13 @@
 pub mod agents;
 pub mod client;
 pub mod hooks;
-pub mod launchd;
 pub mod programs;
 pub mod record;
 mod report;
-mod service_files;
+pub mod service_files;
 pub mod settings;
 pub mod settings_file;
 mod shell;
-pub mod systemd;
 mod tools;
 pub mod uninstall;
 pub mod update;

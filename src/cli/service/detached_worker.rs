@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::cli::install::record::Manager;
-use crate::cli::install::systemd;
+use crate::cli::install::service_files::systemd;
 use crate::cli::run_command;
 use crate::cli::service;
 use crate::config::Environment;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 
 use super::install::record::{Manager, Record};
-use super::install::{launchd, systemd};
+use super::install::service_files::{launchd, systemd};
 use super::{client, run_command};
 use crate::api::Health;
 use crate::config::Environment;

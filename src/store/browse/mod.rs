@@ -7,6 +7,8 @@ mod effects;
 mod evidence;
 mod injections;
 mod notes;
+pub mod overview;
+pub mod statistics;
 mod turns;
 mod value;
 

@@ -2,6 +2,7 @@
 
 pub mod backup;
 pub mod check;
+pub mod connections;
 pub mod legacy_import;
 pub mod recovery;
 pub mod restore;

@@ -7,9 +7,9 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::config::Retention;
 use crate::model::Millis;
 use crate::store::StoreError;
+use crate::store::files::connections::set_busy_timeout;
 use crate::store::files::scrub;
 use crate::store::memory::{function_map, sightings, traces};
-use crate::store::pool::set_busy_timeout;
 
 const HOUR: Millis = 60 * 60_000;
 const DAY: Millis = 24 * HOUR;

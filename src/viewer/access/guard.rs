@@ -4,7 +4,7 @@ use axum::http::header::{COOKIE, HOST, HeaderName, ORIGIN, TRANSFER_ENCODING};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 
-use super::access::Access;
+use super::Access;
 
 /// Path of the entry; a token follows.
 pub const ENTER: &str = "/enter/";

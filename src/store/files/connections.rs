@@ -7,9 +7,9 @@ use r2d2_sqlite::SqliteConnectionManager;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::{StoreError, Version, keep_plans, prepare, queue, schema};
 use crate::model::Millis;
 use crate::paths::Home;
+use crate::store::{StoreError, Version, keep_plans, prepare, queue, schema};
 
 /// Read-only connections. They never block the writer.
 pub type Readers = r2d2::Pool<SqliteConnectionManager>;

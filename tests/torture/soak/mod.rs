@@ -1,5 +1,7 @@
 //! Steady use for a given time, with the cost sampled: memory, descriptors and the WAL must not grow.
 
+mod plot;
+
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,10 +11,10 @@ use crate::harness::endpoint::Endpoint;
 use crate::harness::faults::good;
 use crate::harness::worker::Worker;
 use crate::invariants::check_settled;
-use crate::plot::{Curve, svg};
 use crate::scene::Scene;
 use crate::writers;
 use crate::{Evidence, Over, setting, settings};
+use plot::{Curve, svg};
 
 const WRITERS: usize = 4;
 /// Maximum pause between two events of a writer.

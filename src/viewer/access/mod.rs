@@ -1,5 +1,8 @@
 //! Secrets of one viewer: entry tokens, the cookie that a token is exchanged for, and the token in forms.
 
+pub mod guard;
+pub mod peer;
+
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -2,9 +2,9 @@
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
-use super::StoreError;
-use super::ingest::{Recorded, record_in};
 use crate::model::{Event, EventBody, EventKey, Millis};
+use crate::store::StoreError;
+use crate::store::ingest::{Recorded, record_in};
 
 /// A history file and the state in which it is read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,5 +1,11 @@
 //! Queries about past sessions.
 
+#[cfg(feature = "service")]
+pub mod backfill;
+pub mod projects;
+#[cfg(feature = "service")]
+pub mod prompts;
+
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoreError;

@@ -7,9 +7,9 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::StoreError;
 use crate::model::SessionStamp;
 use crate::project::Project;
+use crate::store::StoreError;
 
 /// A project's request for a name.
 #[derive(Debug, Clone, Copy)]

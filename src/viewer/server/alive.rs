@@ -14,8 +14,8 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
 use tokio::time::Sleep;
 
-use super::Viewer;
 use super::presence::Visit;
+use crate::viewer::Viewer;
 
 /// Interval of comments on a connection that carries nothing else: they reveal a page that is gone.
 const HEARTBEAT: Duration = Duration::from_secs(15);

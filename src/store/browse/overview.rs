@@ -2,9 +2,9 @@
 
 use rusqlite::{Connection, params};
 
-use super::{StoreError, context, log};
 use crate::api::Overview;
 use crate::model::{Millis, SessionId};
+use crate::store::{StoreError, context, log};
 
 /// Reads the figures. `day` is the start of today.
 pub fn read(database: &Connection, day: Millis) -> Result<Overview, StoreError> {

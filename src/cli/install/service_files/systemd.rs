@@ -7,9 +7,9 @@ use crate::cli::run_command;
 use crate::config::Environment;
 use crate::paths::Home;
 
-const SERVICE: &str = include_str!("../../../packaging/systemd/claude-mem.service");
-const SOCKET: &str = include_str!("../../../packaging/systemd/claude-mem.socket");
-const SANDBOX: &str = include_str!("../../../packaging/systemd/claude-mem.service.d/sandbox.conf");
+const SERVICE: &str = include_str!("../../../../packaging/systemd/claude-mem.service");
+const SOCKET: &str = include_str!("../../../../packaging/systemd/claude-mem.socket");
+const SANDBOX: &str = include_str!("../../../../packaging/systemd/claude-mem.service.d/sandbox.conf");
 
 /// The units, in start order.
 pub const UNITS: [&str; 2] = ["claude-mem.socket", "claude-mem.service"];

@@ -1,4 +1,9 @@
-//! The loopback port: accepts connections, applies the [guard](super::guard), and ends when nobody looks.
+//! The loopback port: accepts connections, applies the [guard](super::access::guard), and ends when nobody looks.
+
+pub mod alive;
+mod connections;
+pub mod handover;
+pub mod presence;
 
 use std::convert::Infallible;
 use std::io;
@@ -16,10 +21,10 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener};
 use tower::ServiceExt;
 
-use super::connections::{Connection, Connections};
-use super::guard::{self, Permit};
-use super::{Viewer, handover, reply};
+use super::access::guard::{self, Permit};
+use super::{Viewer, reply};
 use crate::worker::system::ram::TrimTimer;
+use connections::{Connection, Connections};
 
 /// Maximum time to receive a request's head, and between two requests of a connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,15 +1,18 @@
 //! Installs the service: chooses its manager and writes the files that the manager needs.
 
+pub mod launchd;
+pub mod systemd;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
 use super::programs::Programs;
 use super::record::{Manager, Record};
-use super::systemd::{self, Place};
-use super::{Installation, launchd, settings_file};
+use super::{Installation, settings_file};
 use crate::cli::{run_command, service};
 use crate::config::Environment;
+use systemd::Place;
 
 impl Installation<'_> {
     pub(super) fn service(&mut self, programs: &Programs) -> anyhow::Result<()> {

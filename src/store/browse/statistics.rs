@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use rusqlite::Connection;
 use serde::Serialize;
 
-use super::StoreError;
 use crate::model::Millis;
+use crate::store::StoreError;
 
 /// Sums over a set of calls and their observations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]

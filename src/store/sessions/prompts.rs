@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::StoreError;
+use crate::store::StoreError;
 
 /// Prompts per transaction, so that no hook waits long.
 const AT_ONCE: u32 = 50;

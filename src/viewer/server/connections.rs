@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::task::AbortHandle;
 
-use super::peer;
+use crate::viewer::access::peer;
 
 /// Maximum concurrent connections.
 const MAX_CONNECTIONS: usize = 256;

@@ -7,7 +7,7 @@ use crate::cli::run_command;
 use crate::config::Environment;
 use crate::paths::Home;
 
-const PLIST: &str = include_str!("../../../packaging/launchd/claude-mem.plist");
+const PLIST: &str = include_str!("../../../../packaging/launchd/claude-mem.plist");
 /// Label of the launch agent.
 pub const LABEL: &str = "io.github.claude-mem.worker";
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::access::ENTRY_LIFETIME;
+use crate::viewer::access::ENTRY_LIFETIME;
 
 /// Longest life of a viewer: a page that was left open over night does not keep it.
 const MAX_LIFE: Duration = Duration::from_secs(8 * 60 * 60);
