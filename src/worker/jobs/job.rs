@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::by_rules::sightings;
 use super::outcome::{JobError, JobOutcome};
 use super::transcript;
 use crate::clock;
