@@ -10,9 +10,10 @@ use rusqlite::params;
 use uuid::Uuid;
 
 use super::machine::Machine;
-use super::postgres::{Postgres, wait_until};
+use super::postgres::Postgres;
 use crate::harness::clock::Clock;
 use crate::harness::rng::Dice;
+use crate::harness::wait::wait_until;
 
 const WORDS: [&str; 12] = [
     "worker", "queue", "lease", "retry", "index", "vector", "session", "hook", "branch", "schema", "record",
