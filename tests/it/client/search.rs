@@ -123,7 +123,7 @@ fn the_command_line_finds_the_same_with_and_without_a_service() {
     let plain = cli(&sandbox, &["search", "--project", "alpha", "pool", "-n", "1"]);
     assert!(plain.stdout.contains("pool") && plain.stdout.contains("alpha, "), "{}", plain.stdout);
     assert!(!plain.stdout.contains('\u{1b}'), "no colours into a pipe");
-    assert!(plain.stdout.contains("use --offset 1 for more"), "{}", plain.stdout);
+    assert!(plain.stdout.contains("--offset 1 shows more"), "{}", plain.stdout);
     let nothing = cli(&sandbox, &["search", "zzzzzzzz"]);
     assert_eq!((nothing.code, nothing.stdout.as_str()), (Some(0), "No results.\n"));
     let wrong = cli(&sandbox, &["search", "x", "--type", "bug"]);
@@ -146,7 +146,9 @@ fn timeline_show_and_reindex_work_without_a_service() {
     );
     let half = cli(&sandbox, &["show", "1", "77", "S78"]);
     assert_eq!((half.code, half.stderr.as_str()), (Some(1), "claude-mem: not found: 77, S78\n"));
-    assert_eq!(cli(&sandbox, &["show", "x"]).code, Some(2));
+    let unknown = cli(&sandbox, &["show", "x"]);
+    assert_eq!(unknown.code, Some(1), "{unknown:?}");
+    assert!(unknown.stderr.contains("there is no session x"), "{unknown:?}");
     let finds = |word: &str| !cli(&sandbox, &["search", word]).stdout.contains("No results");
     assert!(finds("pool"));
     sandbox.database().execute("INSERT INTO search_index (search_index) VALUES ('delete-all')", []).unwrap();
