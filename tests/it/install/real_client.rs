@@ -295,7 +295,10 @@ struct Terminal<'a> {
 impl<'a> Terminal<'a> {
     /// Starts it; none if there is no tmux.
     fn start(desk: &'a Desk, arguments: &[&str]) -> Option<Self> {
-        let terminal = Self { desk, socket: desk.home.path("tmux").to_str().unwrap().to_owned() };
+        // A server that was told to end may still hold its socket.
+        let socket =
+            (0..).map(|at| desk.home.path(&format!("tmux{at}"))).find(|socket| !socket.exists()).unwrap();
+        let terminal = Self { desk, socket: socket.to_str().unwrap().to_owned() };
         let client = desk.client.to_str().unwrap();
         let start =
             ["-S", &terminal.socket, "new-session", "-d", "-s", "t", "-x", "170", "-y", "45", "--", client];
@@ -340,6 +343,8 @@ impl<'a> Terminal<'a> {
 impl Drop for Terminal<'_> {
     fn drop(&mut self) {
         self.tmux(&["kill-server"]);
+        // Keeps the name taken.
+        let _ = std::fs::write(&self.socket, "");
     }
 }
 
