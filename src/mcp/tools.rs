@@ -140,7 +140,7 @@ mod tests {
             })
             .collect();
         let cost = tokens::estimate(&json!(seen).to_string()) + tokens::estimate(INSTRUCTIONS);
-        assert!(cost <= 980, "{cost}");
+        assert!(cost <= 1000, "{cost}");
     }
 
     #[test]

@@ -200,7 +200,7 @@ fn the_plugins_servers_offer_all_tools() {
         names.extend(own);
     }
     names.sort();
-    assert_eq!(names, ["forget", "get", "recent", "save", "search", "timeline"]);
+    assert_eq!(names, ["correct", "forget", "get", "recent", "save", "search", "timeline"]);
 }
 
 #[test]
