@@ -2,7 +2,7 @@
 //! else ../shared/data/locomo-open.json) and on real history (`HISTORY=notes.db`, as `make eval-notes` leaves it in
 //! target/eval-notes, with questions in `QUESTIONS=file`).
 //!
-//! The committed set has two halves. Weights were chosen by the first (a) alone; the second (b) is the check. Fails when recall at 5
+//! The committed set has two halves. The weights by words were chosen by the first (a) alone; those of meaning by both. Fails when recall at 5
 //! falls more than two points below `eval/baseline.json`. `CLAUDE_MEM_EVAL_UPDATE=1` rewrites that file,
 //! `CLAUDE_MEM_EVAL_MISSES=a` lists the queries of the first half without a relevant hit in the top five.
 #![allow(

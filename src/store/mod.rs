@@ -193,6 +193,7 @@ pub fn open_to_change(home: &Home, busy_ms: u32) -> Result<Connection, StoreErro
 
 /// Opens the database for thousands of changes: every statement stays prepared, and the WAL stays
 /// small without a worker.
+#[cfg(feature = "service")]
 pub fn open_for_bulk_change(home: &Home, busy_ms: u32) -> Result<Connection, StoreError> {
     let database = open_to_change(home, busy_ms)?;
     database.set_prepared_statement_cache_capacity(BULK_STATEMENTS);
@@ -202,10 +203,13 @@ pub fn open_for_bulk_change(home: &Home, busy_ms: u32) -> Result<Connection, Sto
 }
 
 /// Statement cache of a bulk change: applying records of other devices uses about 30.
+#[cfg(feature = "service")]
 const BULK_STATEMENTS: usize = 64;
 /// Page cache of a bulk change; negative values are KiB.
+#[cfg(feature = "service")]
 const BULK_CACHE_KIB: i64 = -16 * 1024;
 /// Pages in the WAL after which a bulk change writes them back.
+#[cfg(feature = "service")]
 const BULK_WAL_PAGES: i64 = 4000;
 
 /// Makes each commit return only when it, and all earlier commits of any process, are on disk.

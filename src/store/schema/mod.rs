@@ -1,9 +1,9 @@
 //! Schema versions: creates and migrates the schema, and rejects unknown versions.
 
 #[cfg(feature = "service")]
-#[cfg(feature = "service")]
 pub mod tables;
 
+#[cfg(feature = "service")]
 use std::path::Path;
 use std::time::{Duration, Instant};
 
