@@ -69,9 +69,14 @@ export const ClaudeMem = async ({ directory }) => {
       }
       if (type === 'session.idle' && contexts.has(properties.sessionID)) {
         const last_assistant_message = closings.get(properties.sessionID)
+        closings.delete(properties.sessionID)
         await run('summary', event(properties.sessionID, 'Stop', { last_assistant_message }))
       }
-      if (type === 'session.deleted') await run('end', event(properties.info.id, 'SessionEnd', { reason: 'other' }))
+      if (type === 'session.deleted') {
+        contexts.delete(properties.info.id)
+        closings.delete(properties.info.id)
+        await run('end', event(properties.info.id, 'SessionEnd', { reason: 'other' }))
+      }
     },
   }
 }

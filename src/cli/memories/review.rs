@@ -42,7 +42,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         return Ok(ExitCode::SUCCESS);
     }
     if stale.is_empty() {
-        outln!("No memory is about code that has changed since.");
+        outln!("No memory is about changed code.");
         return Ok(ExitCode::SUCCESS);
     }
     let mut input = std::io::stdin().lock();

@@ -147,7 +147,7 @@ fn yield_to_others() {
 }
 
 /// The operators of the published models, and those that [`in_bytes`] adds. The engine's others stay out of the program
-/// (docs/decisions/018-build.md).
+/// (docs/decisions/020-build.md).
 fn operators() -> OpRegistry {
     op_registry!(
         Add,

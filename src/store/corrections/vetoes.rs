@@ -180,15 +180,16 @@ pub fn not_compared(
     Ok((next, statements, known))
 }
 
-/// Hides the notes and learnings that make these statements. Pinned ones stay.
+/// Hides the notes and learnings that make these statements. Pinned and edited ones stay.
 #[cfg(feature = "service")]
 pub fn hide(database: &mut Connection, statements: &[Statement], now: Millis) -> Result<(), StoreError> {
     let transaction = database.transaction()?;
     for statement in statements {
         let (sql, id) = match statement.of {
-            Forgettable::Observation(id) => {
-                ("UPDATE observations SET deleted_at = ?2 WHERE id = ?1 AND pinned_at IS NULL", id)
-            }
+            Forgettable::Observation(id) => (
+                "UPDATE observations SET deleted_at = ?2 WHERE id = ?1 AND pinned_at IS NULL AND edited_at IS NULL",
+                id,
+            ),
             Forgettable::Learning(id) => (
                 "UPDATE learnings SET is_active = 0, superseded_by = NULL, updated_at = ?2
                  WHERE id = ?1 AND pinned_at IS NULL",

@@ -213,8 +213,8 @@ pub(super) fn supersede_reversed(
     Ok(())
 }
 
-/// Marks the earlier notes with this commit subject among their facts as superseded: a later commit
-/// says that it reverts it.
+/// Marks the earlier notes of the branch with this commit subject among their facts as superseded: a
+/// later commit says that it reverts it.
 pub(super) fn supersede_reverted(
     transaction: &Transaction<'_>,
     note: i64,
@@ -223,6 +223,7 @@ pub(super) fn supersede_reverted(
 ) -> Result<(), StoreError> {
     let sql = "SELECT o.id FROM observations o, json_each(o.facts) f
                WHERE o.project = ?1 AND o.id < ?2 AND o.deleted_at IS NULL AND o.superseded_by IS NULL
+                 AND o.pinned_at IS NULL AND o.branch IS (SELECT branch FROM observations WHERE id = ?2)
                  AND f.value GLOB 'Commit*' AND substr(f.value, -length(?3) - 2) = ': ' || ?3";
     let mut statement = transaction.prepare_cached(sql)?;
     let old: Vec<i64> =
@@ -244,7 +245,7 @@ pub fn supersede(database: &Connection, old: i64, by: i64) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Earlier notes about the edited files, each once.
+/// Earlier notes of the same branch about the edited files, each once. An experiment on another branch reverses nothing here.
 fn candidates(
     database: &Connection,
     note: i64,
@@ -254,6 +255,7 @@ fn candidates(
     let sql = "SELECT a.observation_id FROM anchors a JOIN observations o ON o.id = a.observation_id
                WHERE a.file_path = ?1 AND a.symbol = '' AND a.observation_id < ?2 AND o.project = ?3
                  AND o.deleted_at IS NULL AND o.superseded_by IS NULL AND o.pinned_at IS NULL
+                 AND o.branch IS (SELECT branch FROM observations WHERE id = ?2)
                ORDER BY a.observation_id DESC LIMIT 200";
     let mut found = Vec::new();
     for edit in edits {

@@ -84,12 +84,26 @@ pub(super) fn merge(transaction: &Transaction<'_>, note: i64, now: Millis) -> Re
     Ok(())
 }
 
-/// The latest notes of the same project by other sessions that the user has not changed.
+/// Takes back the merges into a note that is about to be written anew, which may no longer say the same.
+pub(super) fn undo(transaction: &Transaction<'_>, note: i64) -> Result<(), StoreError> {
+    let sql = "UPDATE observations SET deleted_at = NULL, superseded_by = NULL
+               WHERE deleted_at IS NOT NULL AND superseded_by = (SELECT uid FROM observations WHERE id = ?1)";
+    transaction.prepare_cached(sql)?.execute([note])?;
+    let sql = "UPDATE observations SET times_seen = 1 WHERE id = ?1";
+    transaction.prepare_cached(sql)?.execute([note])?;
+    Ok(())
+}
+
+/// The latest earlier notes of the same project and branch by other sessions on this machine that the user has neither written nor
+/// changed.
 fn others(database: &Connection, note: i64) -> Result<Vec<Content>, StoreError> {
     let sql = format!(
         "SELECT {CONTENT} FROM observations
          WHERE project = (SELECT project FROM observations WHERE id = ?1)
            AND session_id <> (SELECT session_id FROM observations WHERE id = ?1)
+           AND branch IS (SELECT branch FROM observations WHERE id = ?1)
+           AND created_at <= (SELECT created_at FROM observations WHERE id = ?1)
+           AND provider IS NOT 'user' AND session_id NOT IN (SELECT id FROM sessions WHERE origin = 'sync')
            AND deleted_at IS NULL AND superseded_by IS NULL AND pinned_at IS NULL AND edited_at IS NULL
          ORDER BY created_at DESC LIMIT ?2"
     );

@@ -46,7 +46,7 @@ pub fn remembered() -> Sandbox {
 }
 
 /// Commands that report, with their exit codes without a worker.
-const REPORTING: [(&[&str], i32); 25] = [
+const REPORTING: [(&[&str], i32); 27] = [
     (&["status"], 1),
     (&["doctor"], 1),
     (&["sessions"], 0),
@@ -65,6 +65,8 @@ const REPORTING: [(&[&str], i32); 25] = [
     (&["learn", "list"], 0),
     (&["learn", "forget", "1"], 0),
     (&["model", "status"], 0),
+    (&["review"], 0),
+    (&["value"], 0),
     (&["import", "export.jsonl"], 0),
     (&["backfill"], 0),
     (&["backup"], 0),
@@ -109,8 +111,12 @@ fn every_command_that_reports_prints_json_of_a_known_shape() {
 fn no_command_that_prints_json_is_left_out() {
     // The tests of synchronisation have a server for these.
     let needs_server = |words: &[&str]| matches!(words, ["sync", "now" | "devices"]);
+    // tests/it/context/truth.rs corrects memories.
+    let corrects = |words: &[&str]| matches!(words, ["pin" | "veto" | "supersede" | "merge" | "edit"]);
     let listed = |words: &[&str]| {
-        needs_server(words) || REPORTING.iter().any(|(arguments, _)| arguments.starts_with(words))
+        needs_server(words)
+            || corrects(words)
+            || REPORTING.iter().any(|(arguments, _)| arguments.starts_with(words))
     };
     let sandbox = Sandbox::new();
     let help = |words: &[&str]| mem(&sandbox, &[words, &["--help"]].concat()).stdout;

@@ -289,7 +289,7 @@ fn another_member_cannot_forget_or_change_what_is_private() {
     }
     // What she shares later, Bob may forget.
     alice.ok(&["sync", "share", "harbor", "team"]);
-    alice.observe("harbor", "s-alice", "alice shares this");
+    alice.observe("harbor", "s-later", "alice shares this");
     level(&alice);
     bob.ok(&["sync", "now"]);
     assert_eq!(bob.titles(), ["alice shares this"]);

@@ -113,6 +113,7 @@ fn a_subdirectory_gets_its_projects_context() {
     std::fs::create_dir_all(sandbox.path().join(".git/objects")).unwrap();
     std::fs::write(sandbox.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
     std::fs::create_dir_all(sandbox.path().join("src")).unwrap();
+    sandbox.database().execute("UPDATE observations SET pinned_at = 1", []).unwrap();
     let context = worker.get(&format!("/api/context?project_path={}/src", sandbox.path().display()));
     assert!(
         context.json()["context"].as_str().unwrap().contains("Show a polite greeting on the landing page"),
