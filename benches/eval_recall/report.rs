@@ -98,7 +98,7 @@ fn others(cases: &[Case]) {
     repairs(cases);
 }
 
-/// The repairs that were told, with the projects and the number of times.
+/// The repairs that were shown, with the projects and the number of times.
 fn repairs(cases: &[Case]) {
     let mut told: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for case in cases.iter().filter(|case| case.kind == Kind::Failure && !case.text.is_empty()) {

@@ -14,7 +14,7 @@ use crate::history::{History, Session, short};
 use crate::report::first_of;
 use crate::session::{Case, Kind};
 
-/// Steps of a session that are told: for a start from its beginning, for another moment before and after it.
+/// Steps of a session that are printed: for a start from its beginning, for another moment before and after it.
 const STEPS: usize = 28;
 const BEFORE: usize = 2;
 const AFTER: usize = 6;

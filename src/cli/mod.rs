@@ -103,7 +103,7 @@ enum Command {
     Forget(memories::forget::Arguments),
     /// Pin memories, so that they are in every context of their project
     Pin(memories::correct::PinArguments),
-    /// Veto statements: they are not shown or stored again, whoever makes them
+    /// Veto statements: they are never shown or stored again
     Veto(memories::correct::VetoArguments),
     /// Mark a memory as replaced by a later one
     Supersede(memories::correct::SupersedeArguments),

@@ -349,7 +349,7 @@ impl<'a> Build<'a> {
         let share = (layer.share * self.request.budget / WHOLE + self.carried).max(LEAST_SHARE);
         let already_shown = std::mem::take(&mut self.already_shown);
         let vetoes = std::mem::take(&mut self.vetoes);
-        // A memory may be worded otherwise beside other lines.
+        // The wording of a memory may depend on the other lines.
         let was_shown = |line: &Line| {
             already_shown.keys.contains(&line.key())
                 || line.shows.is_some_and(|memory| already_shown.ids.contains(&memory))

@@ -27,7 +27,7 @@ pub fn with_policies(mut response: Response) -> Response {
         headers.insert(name, HeaderValue::from_static(value));
     }
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    // Not no-referrer: browsers would then send forms with `Origin: null`, and writes could not be told from foreign ones.
+    // Not no-referrer: browsers would then send forms with `Origin: null`, and writes would look like foreign ones.
     headers.entry(REFERRER_POLICY).or_insert(HeaderValue::from_static("same-origin"));
     response
 }

@@ -36,7 +36,7 @@ pub struct PinArguments {
     json: bool,
 }
 
-/// Veto statements: they are not shown or stored again, whoever makes them
+/// Veto statements: they are never shown or stored again
 ///
 /// A veto is by value: it also holds for the same statement in other words, as far as the embedding model recognises it.
 #[derive(Debug, clap::Args)]

@@ -156,7 +156,7 @@ impl Material {
             statements.iter().map(|statement| statement.text.len()).sum::<usize>() < LITTLE_BYTES
         };
         let (mut own_title, mut statements) = (None, Vec::<Statement>::new());
-        // Of several closings the last one counts, unless it is short beside another: progress comes before the result, and an
+        // Of several closings the last one counts, unless another is much longer: progress comes before the result, and an
         // errand such as a commit behind it.
         let longest = turn.closings.iter().map(String::len).max().unwrap_or_default();
         let (long, short): (Vec<&String>, Vec<&String>) =

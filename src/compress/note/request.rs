@@ -149,7 +149,7 @@ pub(super) fn lines(request: &str) -> Vec<(Asked, String)> {
     found.filter(|(kind, line)| is_clear(line) && (*kind != Asked::Report || is_prose(line))).collect()
 }
 
-/// The line that states the request: an instruction or a question. A report alone does not tell what was asked.
+/// The line that states the request: an instruction or a question. A report alone has no request.
 pub(super) fn stated(request: &str) -> Option<String> {
     lines(request).into_iter().find(|(kind, _)| *kind != Asked::Report).map(|(_, line)| line)
 }

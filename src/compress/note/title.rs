@@ -60,7 +60,7 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
         .filter(|line| !is_banned(line))
 }
 
-/// Lines of the answer that are clear alone, with their places: its heading, its sentences, and items of its lists that tell a
+/// Lines of the answer that are clear alone, with their places: its heading, its sentences, and items of its lists that state a
 /// change. Other items need the line above them.
 fn answers(material: &Material, has_acted: bool) -> Vec<(usize, String)> {
     let own = material.own_title.iter().map(|heading| title_line(&without_person(without_label(heading))));

@@ -15,7 +15,7 @@ const EVENT: &str = "q.id, q.kind, q.tool_name, q.status, q.last_error, q.failed
     coalesce(s.project, ''), coalesce(q.session_id, '')";
 const FROM: &str = "FROM pending_queue q LEFT JOIN sessions s ON s.id = q.session_id";
 
-/// The part of a payload that tells most about it, in the order of what tools have.
+/// The most informative part of a payload, in the order of what tools have.
 const GIST: &str = "iif(json_valid(q.payload), substr(coalesce('$ ' || (q.payload ->> '$.tool_input.command'),
     iif(q.cwd IS NULL, q.payload ->> '$.tool_input.file_path', replace(q.payload ->> '$.tool_input.file_path', q.cwd || '/', '')),
     q.payload ->> '$.tool_input.pattern', q.payload ->> '$.tool_input.url',

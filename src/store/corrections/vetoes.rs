@@ -137,7 +137,7 @@ pub struct Compared {
 #[cfg(feature = "service")]
 const NEWEST: i64 = 500;
 
-/// Returns the statements that were made since the last comparison, at most so many of each kind, the progress after them, and the
+/// Returns the statements that were made since the last comparison, at most `limit` of each kind, the progress after them, and the
 /// vetoes. A new veto begins again with the newest notes and all learnings. Without vetoes there is nothing to compare.
 #[cfg(feature = "service")]
 pub fn not_compared(

@@ -29,7 +29,7 @@ pub struct Anchor {
     pub removed: Vec<Hash>,
 }
 
-/// Maximum lines kept per note, of all its files together. Enough to tell a fifth from a half.
+/// Maximum lines kept per note, of all its files together. Enough to distinguish a fifth from a half.
 const MOST_ADDED: usize = 64;
 const MOST_REMOVED: usize = 32;
 /// Maximum files and symbols kept per note.

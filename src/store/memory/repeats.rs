@@ -84,7 +84,7 @@ pub(super) fn merge(transaction: &Transaction<'_>, note: i64, now: Millis) -> Re
     Ok(())
 }
 
-/// Takes back the merges into a note that is about to be written anew, which may no longer say the same.
+/// Takes back the merges into a note that is about to be rewritten, which may no longer say the same.
 pub(super) fn undo(transaction: &Transaction<'_>, note: i64) -> Result<(), StoreError> {
     let sql = "UPDATE observations SET deleted_at = NULL, superseded_by = NULL
                WHERE deleted_at IS NOT NULL AND superseded_by = (SELECT uid FROM observations WHERE id = ?1)";

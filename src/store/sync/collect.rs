@@ -48,7 +48,7 @@ pub struct Collector<'a> {
     pub server_now: Option<Millis>,
 }
 
-/// Returns the records after `sent` to send next, up to so many records and bytes. Turns changed items
+/// Returns the records after `sent` to send next, up to a number of records and bytes. Turns changed items
 /// into records if there are none.
 pub fn next_batch(
     database: &mut Connection,

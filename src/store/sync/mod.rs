@@ -1,6 +1,6 @@
 //! The local side of synchronisation: versions of memories, the outbox, and tombstones.
 //!
-//! Triggers list the rows that change (`sync_dirty`). [`collect`] turns them into records of this
+//! Triggers list the rows that change (`sync_dirty`). `collect` turns them into records of this
 //! device's log, [`apply`] stores the records of other devices. Both are idempotent, and the result
 //! does not depend on the order of arrival: the highest (clock, device) of an item wins, and a
 //! tombstone wins over everything.

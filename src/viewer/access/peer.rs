@@ -1,8 +1,8 @@
-//! The user at the other end of a loopback connection, where the system tells: on Linux.
+//! The user at the other end of a loopback connection, as far as the system reports it: on Linux.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// True if the client's socket belongs to our user, or if the system does not tell.
+/// True if the client's socket belongs to our user, or if the system does not report it.
 ///
 /// Other users of the machine can connect to a loopback port, and might have seen a cookie; a port has no file mode.
 pub fn is_ours(client: SocketAddr, server: SocketAddr) -> bool {

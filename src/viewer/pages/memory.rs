@@ -231,7 +231,7 @@ pub fn curated(curated: &Curated, projects: &[KnownProject], project: &str, writ
         }
         section.section aria-labelledby="vetoes" {
             h2 #vetoes { "Vetoes" }
-            @if curated.vetoes.is_empty() { p.lede { "A vetoed statement is never shown or stored again, whoever makes it." } }
+            @if curated.vetoes.is_empty() { p.lede { "A vetoed statement is never shown or stored again, by anyone." } }
             ol.rows {
                 @for veto in &curated.vetoes {
                     li.row.two data-row {

@@ -1,4 +1,4 @@
-//! Work beside the queue: maintenance, backups, the spool, the WAL, the embedding model,
+//! Work in the background: maintenance, backups, the spool, the WAL, the embedding model,
 //! synchronisation.
 
 pub mod daily_backup;
