@@ -36,7 +36,11 @@ pub fn edit_trace(event: &ToolEvent) -> Option<EditTrace> {
         None => (with('-').collect(), with('+').collect()),
     };
     let blob = edit.change.as_ref().map(|change| blob_id(change.after.as_bytes()));
+    // A path that was cut for display names no file.
     let file_path = without_worktree(&edit.path).to_owned();
+    if file_path.ends_with('…') {
+        return None;
+    }
     let mut trace = EditTrace { file_path, removed, added, blob };
     trace.settle();
     Some(trace).filter(|trace| !trace.removed.is_empty() || !trace.added.is_empty())

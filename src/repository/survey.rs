@@ -63,24 +63,16 @@ pub fn survey(root: &Path, since: Millis) -> Option<Survey> {
     Some(survey)
 }
 
-/// Files that commits renamed, from the old path to the latest new one.
-pub fn renames(root: &Path) -> HashMap<String, String> {
-    let arguments = [
-        "log",
-        MOST_RENAMING,
-        "--diff-filter=R",
-        "-M",
-        "--name-status",
-        "--no-ext-diff",
-        "-z",
-        "--reverse",
-        "--format=",
-    ];
+/// Files that commits renamed, from the old path to the latest new one. `None` if git did not answer.
+pub fn renames(root: &Path) -> Option<HashMap<String, String>> {
+    let arguments =
+        ["log", MOST_RENAMING, "--diff-filter=R", "-M", "--name-status", "--no-ext-diff", "-z", "--format="];
     let printed = Printed::within(LIST_BYTES, git(root, &GitSettings::harmless(), &arguments));
-    renamed(&String::from_utf8_lossy(&printed.bytes))
+    let has_answer = printed.is_whole || !printed.bytes.is_empty();
+    has_answer.then(|| renamed(&String::from_utf8_lossy(&printed.bytes)))
 }
 
-/// `R100`, the old path and the new path, each followed by a NUL.
+/// `R100`, the old path and the new path, each followed by a NUL; the latest first.
 fn renamed(log: &str) -> HashMap<String, String> {
     let mut words = log.split('\0').map(|word| word.trim_start_matches('\n'));
     let mut renames = HashMap::new();
@@ -90,7 +82,7 @@ fn renamed(log: &str) -> HashMap<String, String> {
             && word[1..].bytes().all(|byte| byte.is_ascii_digit())
             && let (Some(old), Some(new)) = (words.next(), words.next())
         {
-            renames.insert(old.to_owned(), new.to_owned());
+            renames.entry(old.to_owned()).or_insert_with(|| new.to_owned());
         }
     }
     renames

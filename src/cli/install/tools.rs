@@ -68,6 +68,10 @@ impl Installation<'_> {
             self.report.step("tools", "keep the MCP server claude-mem, which is registered in Claude Code");
             return Ok(());
         }
+        if current.is_some() && self.record.mcp.is_none() {
+            self.report.note("kept the MCP server claude-mem in Claude Code, which is not ours".to_owned());
+            return Ok(());
+        }
         self.report.step("tools", "register the MCP server claude-mem in Claude Code, for all your projects");
         let is_known = current.is_some();
         let mut failure = None;

@@ -84,8 +84,10 @@ fn decide(
             Some("k" | "keep") => {
                 manual_memories::confirm(database, id, |root| {
                     let repositories = Repositories::default();
-                    if repositories.is_survey_due(root) {
-                        repositories.keep_renames(root, survey::renames(root));
+                    if repositories.is_survey_due(root)
+                        && let Some(renames) = survey::renames(root)
+                    {
+                        repositories.keep_renames(root, renames);
                     }
                     repositories.tree(root)
                 })?;

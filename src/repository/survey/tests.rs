@@ -285,7 +285,7 @@ fn renames_are_listed_from_the_first_name_to_the_last() {
     scene.commit("Rename it");
     scene.git(&["mv", "middle.rs", "new.rs"]);
     scene.commit("Rename it again");
-    let renames = renames(&scene.root);
+    let renames = renames(&scene.root).unwrap();
     assert_eq!(renames.get("old name.rs").map(String::as_str), Some("middle.rs"));
     assert_eq!(renames.get("middle.rs").map(String::as_str), Some("new.rs"));
 }

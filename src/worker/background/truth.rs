@@ -65,7 +65,9 @@ async fn ask_git(
     let looked =
         tokio::task::spawn_blocking(move || (survey::survey(&root, since), survey::renames(&root))).await;
     let Ok((survey, renames)) = looked else { return Ok(()) };
-    running.repositories.keep_renames(&place.root, renames);
+    if let Some(renames) = renames {
+        running.repositories.keep_renames(&place.root, renames);
+    }
     let Some(survey) = survey else { return Ok(()) };
     let (project, path) = (project.to_owned(), place.path.to_string_lossy().into_owned());
     let record = move |database: &mut Connection| branches::record(database, &project, &path, &survey, now);

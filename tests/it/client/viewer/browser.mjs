@@ -202,10 +202,14 @@ for (const path of pages.slice(0, -1).filter((path) => !path.startsWith('/search
   await keyboard.keyboard.press('Tab');
   expect(await focused('.skip'), `${path}: the first stop is not the link to the content`);
   await keyboard.keyboard.press('Enter');
+  await keyboard.waitForFunction(() => location.hash !== '');
   await keyboard.keyboard.press('Tab');
   expect(await focused('main, footer'), `${path}: the content cannot be reached`);
-  const outline = await keyboard.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
-  expect(outline !== 'none', `${path}: the focus cannot be seen`);
+  const focus = await keyboard.evaluate(() => {
+    const active = document.activeElement;
+    return { tag: active.outerHTML.slice(0, 120), outline: getComputedStyle(active).outlineStyle };
+  });
+  expect(focus.outline !== 'none', `${path}: the focus cannot be seen on ${focus.tag}`);
 }
 await keyboard.context().close();
 
