@@ -78,7 +78,7 @@ fn the_next_hook_recreates_a_removed_data_directory() {
         wait_until("the worker has ended", || service.property(SERVICE, "ActiveState") == "inactive");
         service.systemctl(&["start", SERVICE]);
         service.pid();
-        assert!(service.data().join("worker.sock").exists(), "{way}");
+        wait_until("the socket is there", || service.data().join("worker.sock").exists());
     });
 }
 
