@@ -282,7 +282,6 @@ fn store_notes<'a>(
         let Some(observation) = permitted(new, &vetoes) else { continue };
         let id = match old.next() {
             Some(id) => {
-                repeats::undo(transaction, id)?;
                 update_observation(transaction, settlement, id, &observation)?;
                 id
             }

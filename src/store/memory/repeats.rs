@@ -84,16 +84,6 @@ pub(super) fn merge(transaction: &Transaction<'_>, note: i64, now: Millis) -> Re
     Ok(())
 }
 
-/// Takes back the merges into a note that is about to be rewritten, which may no longer say the same.
-pub(super) fn undo(transaction: &Transaction<'_>, note: i64) -> Result<(), StoreError> {
-    let sql = "UPDATE observations SET deleted_at = NULL, superseded_by = NULL
-               WHERE deleted_at IS NOT NULL AND superseded_by = (SELECT uid FROM observations WHERE id = ?1)";
-    transaction.prepare_cached(sql)?.execute([note])?;
-    let sql = "UPDATE observations SET times_seen = 1 WHERE id = ?1";
-    transaction.prepare_cached(sql)?.execute([note])?;
-    Ok(())
-}
-
 /// The latest earlier notes of the same project and branch by other sessions on this machine that the user has neither written nor
 /// changed.
 fn others(database: &Connection, note: i64) -> Result<Vec<Content>, StoreError> {

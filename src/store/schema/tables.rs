@@ -19,7 +19,7 @@ const fn numbered(name: &'static str, identity: &'static [&'static str]) -> Tabl
 }
 
 /// Those that others refer to come first.
-pub const TABLES: [Table; 19] = [
+pub const TABLES: [Table; 18] = [
     Table { name: "projects", identity: &["key"], is_numbered: false, references: &[] },
     Table { name: "sessions", identity: &["id"], is_numbered: false, references: &[] },
     numbered("user_prompts", &["session_id", "prompt_number"]),
@@ -38,12 +38,6 @@ pub const TABLES: [Table; 19] = [
     Table {
         name: "anchors",
         identity: &["observation_id", "file_path", "symbol"],
-        is_numbered: false,
-        references: &[("observation_id", "observations")],
-    },
-    Table {
-        name: "stale_notes",
-        identity: &["observation_id"],
         is_numbered: false,
         references: &[("observation_id", "observations")],
     },
@@ -98,7 +92,7 @@ mod tests {
         let database = crate::store::open_for_hook(&Home::at(scratch.path()), 1000).unwrap();
         let sql =
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
-                   AND name NOT LIKE 'search\\_%' ESCAPE '\\' AND name <> 'backfill_records'";
+                   AND name NOT LIKE 'search\\_%' ESCAPE '\\' AND name NOT IN ('backfill_records', 'stale_notes')";
         let mut statement = database.prepare(sql).unwrap();
         let names = statement.query_map([], |row| row.get::<_, String>(0)).unwrap().map(Result::unwrap);
         let mut names: Vec<String> = names.collect();
