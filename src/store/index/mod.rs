@@ -131,6 +131,22 @@ fn refresh(
     Ok(())
 }
 
+/// Takes the observations of a session out until the worker indexes them again: the index has words of a deleted row at
+/// its neighbours too.
+pub fn renew_session(transaction: &Connection, session: &str) -> Result<(), StoreError> {
+    let sql = "SELECT id FROM observations WHERE session_id = ?1";
+    let mut statement = transaction.prepare_cached(sql)?;
+    let ids: Vec<i64> = statement.query_map([session], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    for id in ids {
+        let item = Kind::Observation.number() << KIND_SHIFT | id;
+        take_out(transaction, item)?;
+        transaction
+            .prepare_cached("INSERT OR IGNORE INTO search_pending (item) VALUES (?1)")?
+            .execute([item])?;
+    }
+    Ok(())
+}
+
 /// Takes the rows out that are gone, down to the last of their words: the index otherwise drops those when it next tidies up.
 pub fn forget_gone(transaction: &Connection) -> Result<(), StoreError> {
     for (kind, id) in waiting(transaction, u32::MAX)? {

@@ -342,7 +342,11 @@ fn delete_all(
     keys: Vec<String>,
     now: Millis,
 ) -> Result<(), StoreError> {
+    let torn = torn_sessions(transaction, doomed)?;
     delete(transaction, doomed)?;
+    for session in torn {
+        index::renew_session(transaction, &session)?;
+    }
     sync::note_digests(transaction, digested.iter().map(SessionId::as_str))?;
     for session in digested {
         memory::store_digest(transaction, &session, digest)?;
@@ -370,6 +374,19 @@ fn delete(transaction: &Connection, doomed: &Doomed) -> Result<(), StoreError> {
         transaction.prepare_cached(sql)?.execute([session])?;
     }
     Ok(())
+}
+
+/// Returns the remaining sessions that lose an observation or a prompt.
+fn torn_sessions(database: &Connection, doomed: &Doomed) -> Result<BTreeSet<String>, StoreError> {
+    let mut sessions = BTreeSet::new();
+    for table in ["observations", "user_prompts"] {
+        let mut statement = database.prepare(&format!("SELECT session_id FROM {table} WHERE id = ?1"))?;
+        for id in doomed.rows.get(table).into_iter().flatten() {
+            sessions.insert(statement.query_row([id], |row| row.get(0))?);
+        }
+    }
+    sessions.retain(|session| !doomed.sessions.contains(session));
+    Ok(sessions)
 }
 
 /// Returns the remaining sessions whose digest may quote a deleted row.

@@ -151,6 +151,23 @@ fn the_worker_backs_up_daily_and_keeps_the_set_number() {
     assert_eq!(daily(), names);
 }
 
+/// The index has the words of a turn at its neighbours too.
+#[test]
+fn forgetting_a_text_removes_it_from_the_neighbours_of_its_turn() {
+    let sandbox = remembered();
+    let mut worker = Worker::start(&sandbox);
+    sandbox.prompt("one", "Now the colour of the door");
+    sandbox.edit("one", "one-second-edit");
+    sandbox.end_turn("one");
+    sandbox.wait_until_settled();
+    sandbox.wait_for("the index", "SELECT NOT EXISTS (SELECT 1 FROM search_pending)");
+    worker.stop();
+    mem(&sandbox, &["forget", "--text", "xyzzyplugh", "--yes"]);
+    assert_eq!(holds(sandbox.data(), "xyzzyplugh"), Vec::<PathBuf>::new());
+    let found = mem(&sandbox, &["search", "colour of the door", "--json"]);
+    assert!(found.contains("colour"), "{found}");
+}
+
 #[test]
 fn forgetting_a_text_removes_its_bytes_from_the_file() {
     let sandbox = remembered();
