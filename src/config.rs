@@ -17,9 +17,10 @@ pub use environment::Environment;
 #[cfg(feature = "service")]
 pub use outgoing::{Outgoing, Proxies, Secret};
 pub use settings::{
-    Anthropic, Backfill, Backup, Batch, Capture, ClaudeCli, Compress, Config, Context, Cost, FollowedAgent,
-    Hook, Notice, OpenAi, Price, Provider, Queue, Retention, Search, Share, Sync, Synchronous, Verbosity,
-    Worker,
+    AnthropicSettings, BackfillSettings, BackupSettings, BatchSettings, CaptureSettings, ClaudeCliSettings,
+    CompressSettings, Config, ContextSettings, CostSettings, FollowedAgent, HookSettings, Notice,
+    OpenAiSettings, Price, Provider, QueueSettings, RetentionSettings, SearchSettings, Share, SyncSettings,
+    Synchronous, Verbosity, WorkerSettings,
 };
 
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use crate::anchors::WorkingTree;
 use crate::api::{Changed, EditRequest, Saved, Statement, Veto};
 use crate::compress::redacted;
-use crate::config::Capture;
+use crate::config::CaptureSettings;
 use crate::learn;
 use crate::model::{Category, LearningDraft, Millis, ObservationDraft, ObservationType, SessionId};
 use crate::privacy::redact::Redactor;
@@ -55,7 +55,7 @@ enum StoredStatement {
 /// Validates a statement. The error is a sentence to act on.
 pub fn accept(
     statement: Statement,
-    capture: &Capture,
+    capture: &CaptureSettings,
     user_home: Option<&Path>,
     now: Millis,
 ) -> Result<Accepted, String> {
@@ -238,7 +238,11 @@ struct About {
 }
 
 impl About {
-    fn of(statement: &Statement, capture: &Capture, user_home: Option<&Path>) -> Result<Self, String> {
+    fn of(
+        statement: &Statement,
+        capture: &CaptureSettings,
+        user_home: Option<&Path>,
+    ) -> Result<Self, String> {
         let named = statement.project.clone();
         if statement.project_path.is_empty() {
             if named.is_empty() {

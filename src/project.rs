@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use crate::config::Capture;
+use crate::config::CaptureSettings;
 use crate::paths::open_plain;
 
 /// A project is a repository, not a folder: all clones, worktrees and subdirectories of one
@@ -40,7 +40,7 @@ pub const NO_CONTEXT_FILE: &str = ".claude-mem-no-context";
 
 impl Project {
     /// Returns the project of `cwd`, which need not exist any more.
-    pub fn of(cwd: &Path, capture: &Capture) -> Self {
+    pub fn of(cwd: &Path, capture: &CaptureSettings) -> Self {
         let start = existing_ancestor(cwd);
         let found = start.as_deref().and_then(find_repository);
         let is_repository = found.is_some();
@@ -62,7 +62,7 @@ impl Project {
     }
 
     /// True if the user excluded this project from recording.
-    pub fn is_excluded(&self, capture: &Capture, user_home: Option<&Path>) -> bool {
+    pub fn is_excluded(&self, capture: &CaptureSettings, user_home: Option<&Path>) -> bool {
         self.is_named(&capture.exclude_projects, OFF_FILE, user_home)
     }
 
@@ -102,7 +102,7 @@ fn folder_of(path: &Path) -> String {
 }
 
 /// Returns the user's alias for a project, given by its key, its path or its folder's name.
-pub fn alias<'a>(key: &str, path: &Path, capture: &'a Capture) -> Option<&'a str> {
+pub fn alias<'a>(key: &str, path: &Path, capture: &'a CaptureSettings) -> Option<&'a str> {
     let aliases = &capture.project_aliases;
     if aliases.is_empty() {
         return None;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use claude_mem::config::Search as Settings;
+use claude_mem::config::SearchSettings as Settings;
 use claude_mem::paths::Home;
 use claude_mem::search::embedding::Bert;
 use claude_mem::search::{self, Request};

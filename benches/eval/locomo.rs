@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use claude_mem::config::Search as Settings;
+use claude_mem::config::SearchSettings as Settings;
 use claude_mem::paths::Home;
 use claude_mem::search::embedding::Bert;
 use claude_mem::search::{self, Filter, Request};

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use claude_mem::config::{Config, Environment, Search as Settings};
+use claude_mem::config::{Config, Environment, SearchSettings as Settings};
 use claude_mem::paths::Home;
 use claude_mem::search::embedding::{self, Bert};
 use claude_mem::search::{self, Filter, Request, Similarity};

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use claude_mem::anchors::{self as compare, FileState};
 use claude_mem::config::Config;
-use claude_mem::context::in_session::{self, InSessionQuery, Snippet, Trigger};
+use claude_mem::context::in_session::{self, RecallQuery, RecallText, Trigger};
 use claude_mem::context::{self, CodeCheck, Explained, Hint, RelevanceQuery, relevance};
 use claude_mem::model::{Event, EventBody, SessionId, SessionStamp, Standing};
 use claude_mem::nudge;
@@ -191,7 +191,7 @@ impl Player<'_> {
         let repo_state = self.repo.state(session, &self.project.root);
         let built = context::build(
             &self.database,
-            &context::Request {
+            &context::ContextRequest {
                 project: &self.project.name,
                 project_path: &self.project.root,
                 root: &self.project.root,
@@ -203,7 +203,7 @@ impl Player<'_> {
                 hint: Hint::default(),
                 now,
                 budget,
-                ..context::Request::default()
+                ..context::ContextRequest::default()
             },
         );
         let ms = began.elapsed().as_secs_f64() * 1000.0;
@@ -249,7 +249,7 @@ impl Player<'_> {
         let budget = usize::try_from(budget)?;
         let id = SessionId(session.id.as_str().to_owned());
         let standing = |note| self.standing(note);
-        let request = InSessionQuery {
+        let request = RecallQuery {
             project: &self.project.name,
             project_path: &self.project.root,
             session: &id,
@@ -259,7 +259,7 @@ impl Player<'_> {
             code: CodeCheck(Some(&standing)),
         };
         let began = Instant::now();
-        let snippet: Snippet = in_session::build(&self.database, &request, trigger, &Shown::default())?;
+        let snippet: RecallText = in_session::build(&self.database, &request, trigger, &Shown::default())?;
         let ms = began.elapsed().as_secs_f64() * 1000.0;
         let fits = match trigger {
             Trigger::Prompt { text } => in_session::fitted(&self.database, &request, text)?,

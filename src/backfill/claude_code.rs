@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::value::RawValue;
 
-use super::dialogue::{Call, Dialogue, Outcome, Subagent};
+use super::dialogue::{CallResult, Dialogue, PendingCall, Subagent};
 use super::json::{Object, content_text, elements, quoted, with_slashes};
 use super::lines::Lines;
-use super::{LeftOut, Reader, Sink, Stop, Survey, Transcript};
+use super::{FileSession, LeftOut, Reader, Sink, Stop, Transcript};
 use crate::capture::tool_names::{rebuilt_response, tool_name};
 use crate::tools::refusal;
 
@@ -28,7 +28,7 @@ impl Reader for ClaudeCode {
         head.contains("\"sessionId\"") && head.contains("\"type\"") && !head.contains("\"projectHash\"")
     }
 
-    fn survey(&self, path: &Path, head: &str, tail: &str) -> Option<Survey> {
+    fn survey(&self, path: &Path, head: &str, tail: &str) -> Option<FileSession> {
         let stem = path.file_stem()?.to_str()?.to_owned();
         let records = || head.lines().filter_map(Object::parse);
         let named = || records().find_map(|record| record.text("sessionId"));
@@ -36,7 +36,7 @@ impl Reader for ClaudeCode {
         let session = if is_uuid(&stem) { stem } else { named()? };
         let cwd = records().find_map(|record| record.text("cwd"));
         let last = tail.lines().rev().filter_map(Object::parse).find_map(|record| record.time("timestamp"));
-        Some(Survey { session, cwd, last })
+        Some(FileSession { session, cwd, last })
     }
 
     fn read(&self, transcript: &Transcript, from: u64, sink: &mut dyn Sink) -> Result<bool, Stop> {
@@ -241,9 +241,9 @@ impl ClaudeCodeReading<'_> {
         let id = format!("edited:{record}");
         let input = format!("{{\"file_path\":{file}}}");
         let agent = Some(Subagent { id: "user".into(), kind: Some("user".into()) });
-        self.dialogue.call(id.clone(), Call { name: "Edit".into(), input, agent });
+        self.dialogue.call(id.clone(), PendingCall { name: "Edit".into(), input, agent });
         let response = format!("{{\"filePath\":{file},\"structuredPatch\":[],\"userModified\":true}}");
-        self.dialogue.result(&id, Outcome::Unhooked(response), Some(record))
+        self.dialogue.result(&id, CallResult::Unhooked(response), Some(record))
     }
 
     fn progress(&mut self, record: &Object<'_>) -> Result<(), Stop> {
@@ -278,7 +278,7 @@ impl ClaudeCodeReading<'_> {
     fn call(&mut self, block: &Object<'_>, agent: Option<Subagent>) {
         let (Some(id), Some(name)) = (block.text("id"), block.text("name")) else { return };
         let input = block.get("input").map_or("{}", RawValue::get);
-        let call = Call { name: tool_name(&name), input: with_slashes(input).into_owned(), agent };
+        let call = PendingCall { name: tool_name(&name), input: with_slashes(input).into_owned(), agent };
         self.dialogue.call(id, call);
     }
 
@@ -286,12 +286,12 @@ impl ClaudeCodeReading<'_> {
         let Some(id) = block.text("tool_use_id") else { return Ok(()) };
         let text = content_text(block.get("content"));
         let outcome = if block.flag("is_error") {
-            if is_refusal(&text) { Outcome::Refused(text) } else { Outcome::Failed(text) }
+            if is_refusal(&text) { CallResult::Refused(text) } else { CallResult::Failed(text) }
         } else {
             match (response, self.dialogue.open_call(&id)) {
-                (Some(response), _) => Outcome::Response(with_slashes(response.get()).into_owned()),
-                (None, Some(call)) => Outcome::Response(rebuilt_response(&call.name, &call.input, &text)),
-                (None, None) => Outcome::Response(quoted(&text)),
+                (Some(response), _) => CallResult::Response(with_slashes(response.get()).into_owned()),
+                (None, Some(call)) => CallResult::Response(rebuilt_response(&call.name, &call.input, &text)),
+                (None, None) => CallResult::Response(quoted(&text)),
             }
         };
         if let Some(agent) = Object::of(response).text("agentId") {

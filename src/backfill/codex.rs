@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::dialogue::{Call, Dialogue, Outcome};
+use super::dialogue::{CallResult, Dialogue, PendingCall};
 use super::json::{Object, content_text, quoted};
 use super::lines::Lines;
-use super::{LeftOut, Reader, Sink, Stop, Survey, Transcript};
+use super::{FileSession, LeftOut, Reader, Sink, Stop, Transcript};
 use crate::capture::tool_names::{patched_files, rebuilt_response, translated};
 
 pub struct Codex;
@@ -22,11 +22,11 @@ impl Reader for Codex {
         head.lines().next().is_some_and(|line| line.contains("\"session_meta\""))
     }
 
-    fn survey(&self, _: &Path, head: &str, tail: &str) -> Option<Survey> {
+    fn survey(&self, _: &Path, head: &str, tail: &str) -> Option<FileSession> {
         let meta = head.lines().filter_map(Object::parse).find(|line| line.is("type", "session_meta"))?;
         let payload = meta.object("payload");
         let last = tail.lines().rev().filter_map(Object::parse).find_map(|line| line.time("timestamp"));
-        Some(Survey { session: payload.text("id")?, cwd: payload.text("cwd"), last })
+        Some(FileSession { session: payload.text("id")?, cwd: payload.text("cwd"), last })
     }
 
     fn read(&self, transcript: &Transcript, from: u64, sink: &mut dyn Sink) -> Result<bool, Stop> {
@@ -115,13 +115,14 @@ impl CodexReading<'_> {
         if name == "apply_patch" {
             let patch = input["input"].as_str().or(input["patch"].as_str()).or(arguments.as_deref());
             for (number, file) in patched_files(patch.unwrap_or_default()).iter().enumerate() {
-                let call = Call { name: file.tool.into(), input: file.input().to_string(), agent: None };
+                let call =
+                    PendingCall { name: file.tool.into(), input: file.input().to_string(), agent: None };
                 self.dialogue.call(format!("{id}:{number}"), call);
             }
             return;
         }
         let (name, input) = translated(&name, &input);
-        self.dialogue.call(id, Call { name, input: input.to_string(), agent: None });
+        self.dialogue.call(id, PendingCall { name, input: input.to_string(), agent: None });
     }
 
     fn output(&mut self, payload: &Object<'_>) -> Result<(), Stop> {
@@ -143,11 +144,11 @@ impl CodexReading<'_> {
         for id in ids {
             let Some(call) = self.dialogue.open_call(&id) else { continue };
             let outcome = match exit {
-                Some(code) if code != 0 => Outcome::Failed(format!("Exit code {code}\n{text}")),
+                Some(code) if code != 0 => CallResult::Failed(format!("Exit code {code}\n{text}")),
                 _ if call.name == "Bash" || call.name == "Edit" || call.name == "Write" => {
-                    Outcome::Response(rebuilt_response(&call.name, &call.input, &text))
+                    CallResult::Response(rebuilt_response(&call.name, &call.input, &text))
                 }
-                _ => Outcome::Response(quoted(&text)),
+                _ => CallResult::Response(quoted(&text)),
             };
             self.dialogue.result(&id, outcome, None)?;
         }

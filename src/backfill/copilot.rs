@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::dialogue::{Call, Dialogue, Outcome};
+use super::dialogue::{CallResult, Dialogue, PendingCall};
 use super::json::{Object, content_text};
 use super::lines::Lines;
-use super::{LeftOut, Reader, Sink, Stop, Survey, Transcript};
+use super::{FileSession, LeftOut, Reader, Sink, Stop, Transcript};
 use crate::capture::tool_names::{rebuilt_response, translated};
 
 pub struct Copilot;
@@ -21,7 +21,7 @@ impl Reader for Copilot {
         head.lines().next().is_some_and(|line| line.contains("\"session.start\""))
     }
 
-    fn survey(&self, path: &Path, head: &str, tail: &str) -> Option<Survey> {
+    fn survey(&self, path: &Path, head: &str, tail: &str) -> Option<FileSession> {
         let start = head.lines().filter_map(Object::parse).find(|event| event.is("type", "session.start"));
         let data = start.map(|start| {
             start.object("data").get("context").map_or_else(String::new, |raw| raw.get().into())
@@ -31,7 +31,7 @@ impl Reader for Copilot {
         let folder = || path.parent()?.file_name()?.to_str().map(str::to_owned);
         let cwd = data.as_deref().and_then(Object::parse).and_then(|context| context.text("cwd"));
         let last = tail.lines().rev().filter_map(Object::parse).find_map(|event| event.time("timestamp"));
-        Some(Survey { session: id.or_else(folder)?, cwd, last })
+        Some(FileSession { session: id.or_else(folder)?, cwd, last })
     }
 
     fn read(&self, transcript: &Transcript, from: u64, sink: &mut dyn Sink) -> Result<bool, Stop> {
@@ -79,7 +79,7 @@ fn take(dialogue: &mut Dialogue<'_>, event: &Object<'_>, id: &str, offset: u64) 
             let name = data.text("toolName").unwrap_or_default();
             let (name, input) = translated(&name, &arguments.unwrap_or(Value::Null));
             if let Some(call) = data.text("toolCallId").filter(|_| name != "report_intent") {
-                dialogue.call(call, Call { name, input: input.to_string(), agent: None });
+                dialogue.call(call, PendingCall { name, input: input.to_string(), agent: None });
             }
             Ok(())
         }
@@ -90,8 +90,8 @@ fn take(dialogue: &mut Dialogue<'_>, event: &Object<'_>, id: &str, offset: u64) 
             let text =
                 data.object("error").text("message").unwrap_or_else(|| content_text(result.get("content")));
             let outcome = match data.flag("success") {
-                true => Outcome::Response(rebuilt_response(&call.name, &call.input, &text)),
-                false => Outcome::Failed(text),
+                true => CallResult::Response(rebuilt_response(&call.name, &call.input, &text)),
+                false => CallResult::Failed(text),
             };
             dialogue.result(&id, outcome, None)
         }

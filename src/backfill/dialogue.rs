@@ -21,7 +21,7 @@ pub struct Subagent {
 
 /// A call of a tool that waits for its result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Call {
+pub struct PendingCall {
     /// The tool's name, as hooks have it.
     pub name: String,
     /// Its input, as JSON.
@@ -32,7 +32,7 @@ pub struct Call {
 
 /// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallResult {
     /// The response, as JSON.
     Response(String),
     /// The same for something that the client fires no hook for.
@@ -53,7 +53,7 @@ pub struct Dialogue<'a> {
     pub cwd: Option<String>,
     /// The branch.
     pub branch: Option<String>,
-    calls: HashMap<String, Call>,
+    calls: HashMap<String, PendingCall>,
     /// Calls of subagents that were open at the latest prompt.
     stale: Vec<String>,
     closing: Vec<String>,
@@ -138,7 +138,7 @@ impl<'a> Dialogue<'a> {
     }
 
     /// A tool is called.
-    pub fn call(&mut self, id: String, call: Call) {
+    pub fn call(&mut self, id: String, call: PendingCall) {
         if call.agent.is_none() {
             self.drop_closing();
         }
@@ -146,12 +146,12 @@ impl<'a> Dialogue<'a> {
     }
 
     /// The call of that id.
-    pub fn open_call(&self, id: &str) -> Option<&Call> {
+    pub fn open_call(&self, id: &str) -> Option<&PendingCall> {
         self.calls.get(id)
     }
 
     /// A call has its result.
-    pub fn result(&mut self, id: &str, outcome: Outcome, record: Option<&str>) -> Result<(), Stop> {
+    pub fn result(&mut self, id: &str, outcome: CallResult, record: Option<&str>) -> Result<(), Stop> {
         let Some(call) = self.calls.remove(id) else {
             self.sink.leave_out(LeftOut::NoCall);
             return Ok(());
@@ -165,7 +165,7 @@ impl<'a> Dialogue<'a> {
         if call.agent.is_none() && std::mem::take(&mut self.is_copied) {
             self.is_open = true;
         }
-        let name = if matches!(outcome, Outcome::Response(_) | Outcome::Unhooked(_)) {
+        let name = if matches!(outcome, CallResult::Response(_) | CallResult::Unhooked(_)) {
             "PostToolUse"
         } else {
             "PostToolUseFailure"
@@ -176,8 +176,12 @@ impl<'a> Dialogue<'a> {
         push_member(members, "tool_use_id", &quoted(id));
         push_member(members, "tool_input", &call.input);
         match &outcome {
-            Outcome::Response(json) | Outcome::Unhooked(json) => push_member(members, "tool_response", json),
-            Outcome::Failed(error) | Outcome::Refused(error) => push_member(members, "error", &quoted(error)),
+            CallResult::Response(json) | CallResult::Unhooked(json) => {
+                push_member(members, "tool_response", json)
+            }
+            CallResult::Failed(error) | CallResult::Refused(error) => {
+                push_member(members, "error", &quoted(error))
+            }
         }
         if let Some(agent) = &call.agent {
             push_member(members, "agent_id", &quoted(&agent.id));
@@ -185,7 +189,7 @@ impl<'a> Dialogue<'a> {
                 push_member(members, "agent_type", &quoted(kind));
             }
         }
-        happening.is_unhooked = matches!(outcome, Outcome::Refused(_) | Outcome::Unhooked(_));
+        happening.is_unhooked = matches!(outcome, CallResult::Refused(_) | CallResult::Unhooked(_));
         happening.record = record.map(str::to_owned);
         self.emit(happening)
     }

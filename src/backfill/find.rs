@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use super::json::Object;
-use super::{Agent, Transcript};
+use super::{HistorySource, Transcript};
 use crate::config::Environment;
 use crate::model::Millis;
 use crate::paths::open_plain;
@@ -19,7 +19,7 @@ const TAIL: u64 = 64 << 10;
 
 /// The histories that were found.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundHistories {
     /// Readable histories, oldest first.
     pub transcripts: Vec<Transcript>,
     /// Files and directories that cannot be read, and why.
@@ -29,8 +29,8 @@ pub struct Found {
 }
 
 /// Finds the histories of agents at their usual places.
-pub fn usual(environment: &Environment, agents: &[Agent]) -> Found {
-    let mut found = Found::default();
+pub fn usual(environment: &Environment, agents: &[HistorySource]) -> FoundHistories {
+    let mut found = FoundHistories::default();
     for agent in agents {
         for root in agent.roots(environment) {
             found.walk(&root, Some(*agent), false);
@@ -40,8 +40,8 @@ pub fn usual(environment: &Environment, agents: &[Agent]) -> Found {
 }
 
 /// Finds the histories in files and directories that the user names.
-pub fn named(paths: &[PathBuf], agent: Option<Agent>) -> Found {
-    let mut found = Found::default();
+pub fn named(paths: &[PathBuf], agent: Option<HistorySource>) -> FoundHistories {
+    let mut found = FoundHistories::default();
     for path in paths {
         match fs::metadata(path) {
             Ok(_) => found.walk(path, agent, true),
@@ -52,9 +52,9 @@ pub fn named(paths: &[PathBuf], agent: Option<Agent>) -> Found {
 }
 
 /// The histories at the usual places, without a look into them.
-pub fn files(environment: &Environment) -> Vec<(Agent, PathBuf)> {
+pub fn files(environment: &Environment) -> Vec<(HistorySource, PathBuf)> {
     let mut files = Vec::new();
-    for agent in Agent::ALL {
+    for agent in HistorySource::ALL {
         for root in agent.roots(environment) {
             let mut take = |path: &Path, _: &Metadata| {
                 if agent.reader().is_history(path) {
@@ -68,16 +68,16 @@ pub fn files(environment: &Environment) -> Vec<(Agent, PathBuf)> {
 }
 
 /// The number of files of each agent, in words: "12 of claude-code, 3 of codex".
-pub fn in_words(files: &[(Agent, PathBuf)]) -> String {
-    let count = |agent: Agent| files.iter().filter(|(of, _)| *of == agent).count();
-    let counted = Agent::ALL.into_iter().map(|agent| (agent.as_str(), count(agent)));
+pub fn in_words(files: &[(HistorySource, PathBuf)]) -> String {
+    let count = |agent: HistorySource| files.iter().filter(|(of, _)| *of == agent).count();
+    let counted = HistorySource::ALL.into_iter().map(|agent| (agent.as_str(), count(agent)));
     let words: Vec<String> =
         counted.filter(|(_, count)| *count > 0).map(|(agent, count)| format!("{count} of {agent}")).collect();
     words.join(", ")
 }
 
-impl Found {
-    fn walk(&mut self, root: &Path, agent: Option<Agent>, is_named: bool) {
+impl FoundHistories {
+    fn walk(&mut self, root: &Path, agent: Option<HistorySource>, is_named: bool) {
         let mut files = Vec::new();
         let unreadable = &mut self.unreadable;
         each_file(root, &mut |path, meta| files.push((path.to_owned(), meta.clone())), &mut |path, error| {
@@ -98,11 +98,11 @@ impl Found {
         &mut self,
         path: PathBuf,
         meta: &Metadata,
-        agent: Option<Agent>,
+        agent: Option<HistorySource>,
         is_alone: bool,
         companions: &[Companion],
     ) {
-        let agents = agent.map_or_else(|| Agent::ALL.to_vec(), |agent| vec![agent]);
+        let agents = agent.map_or_else(|| HistorySource::ALL.to_vec(), |agent| vec![agent]);
         if !is_alone && !agents.iter().any(|agent| agent.reader().is_history(&path)) {
             return;
         }
@@ -111,7 +111,7 @@ impl Found {
             Err(error) => return self.unreadable.push((path, error.to_string())),
         };
         // From the most particular name to the most general.
-        let is_its = |agent: &&Agent| {
+        let is_its = |agent: &&HistorySource| {
             (is_alone || agent.reader().is_history(&path)) && agent.reader().begins_like(&head)
         };
         let surveyed = agents

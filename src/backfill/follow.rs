@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use notify::{RecursiveMode, Watcher as _};
 
 use super::replay::{Far, Options, Replay};
-use super::{Agent, find};
+use super::{HistorySource, find};
 use crate::config::{Config, Environment, FollowedAgent};
 use crate::paths::Home;
 use crate::store::StoreError;
@@ -23,7 +23,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// A message to a follower.
 #[derive(Debug)]
-pub enum Signal {
+pub enum FollowSignal {
     /// These files changed.
     Changed(Vec<PathBuf>),
     /// It is to end.
@@ -41,7 +41,7 @@ pub enum FollowError {
     Store(#[from] StoreError),
 }
 
-impl From<FollowedAgent> for Agent {
+impl From<FollowedAgent> for HistorySource {
     fn from(agent: FollowedAgent) -> Self {
         match agent {
             FollowedAgent::ClaudeCode => Self::ClaudeCode,
@@ -62,19 +62,23 @@ pub struct Follower<'a> {
     /// The settings.
     pub config: &'a Config,
     /// Whose histories.
-    pub agents: &'a [Agent],
+    pub agents: &'a [HistorySource],
     /// The choice of sessions.
     pub options: &'a Options,
 }
 
 impl Follower<'_> {
-    /// Reads the histories, and then everything that is added, until it receives [`Signal::Stop`].
-    pub fn run(&self, sender: Sender<Signal>, signals: &Receiver<Signal>) -> Result<(), FollowError> {
+    /// Reads the histories, and then everything that is added, until it receives [`FollowSignal::Stop`].
+    pub fn run(
+        &self,
+        sender: Sender<FollowSignal>,
+        signals: &Receiver<FollowSignal>,
+    ) -> Result<(), FollowError> {
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             if let Ok(event) = event
                 && !event.kind.is_access()
             {
-                let _ = sender.send(Signal::Changed(event.paths));
+                let _ = sender.send(FollowSignal::Changed(event.paths));
             }
         })?;
         let mut watched = HashSet::new();
@@ -98,12 +102,12 @@ impl Follower<'_> {
             let mut next = first;
             loop {
                 match next {
-                    Ok(Signal::Changed(paths)) => {
+                    Ok(FollowSignal::Changed(paths)) => {
                         for path in paths {
                             is_all_due |= !self.take(path, &mut changed);
                         }
                     }
-                    Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                    Ok(FollowSignal::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
                     Err(RecvTimeoutError::Timeout) => break,
                 }
                 next = signals.recv_timeout(BURST.saturating_sub(began.elapsed()));
@@ -132,7 +136,7 @@ impl Follower<'_> {
         }
     }
 
-    fn read(&self, found: &find::Found) -> Result<(), FollowError> {
+    fn read(&self, found: &find::FoundHistories) -> Result<(), FollowError> {
         let mut watch = |_: Far| true;
         let options = self.options.clone();
         let replay = Replay::new(self.home, self.config, self.environment, options, false, &mut watch)?;

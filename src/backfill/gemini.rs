@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::dialogue::{Call, Dialogue, Outcome};
+use super::dialogue::{CallResult, Dialogue, PendingCall};
 use super::json::{Object, content_text, elements};
-use super::{LeftOut, Reader, Sink, Stop, Survey, Transcript, documents};
+use super::{FileSession, LeftOut, Reader, Sink, Stop, Transcript, documents};
 use crate::capture::tool_names::{rebuilt_response, translated};
 
 pub struct Gemini;
@@ -21,7 +21,7 @@ impl Reader for Gemini {
         head.contains("\"projectHash\"") && head.contains("\"sessionId\"")
     }
 
-    fn survey(&self, path: &Path, head: &str, _: &str) -> Option<Survey> {
+    fn survey(&self, path: &Path, head: &str, _: &str) -> Option<FileSession> {
         // Members in front of the messages; the document as a whole may be long.
         let member = |name: &str| {
             let (_, rest) = head.split_once(&format!("\"{name}\""))?;
@@ -32,7 +32,7 @@ impl Reader for Gemini {
         let cwd =
             documents::small(&root).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
         let last = member("lastUpdated").and_then(|time| super::millis(&time));
-        Some(Survey { session: member("sessionId")?, cwd, last })
+        Some(FileSession { session: member("sessionId")?, cwd, last })
     }
 
     fn read(&self, transcript: &Transcript, _: u64, sink: &mut dyn Sink) -> Result<bool, Stop> {
@@ -80,11 +80,11 @@ fn tool_call(dialogue: &mut Dialogue<'_>, call: &Object<'_>) -> Result<(), Stop>
     let (name, input) = translated(&name, &input);
     let (input, text) = (input.to_string(), result_text(call));
     let outcome = match call.text("status").as_deref() {
-        Some("error") => Outcome::Failed(text),
-        Some("cancelled") => Outcome::Refused(text),
-        _ => Outcome::Response(rebuilt_response(&name, &input, &text)),
+        Some("error") => CallResult::Failed(text),
+        Some("cancelled") => CallResult::Refused(text),
+        _ => CallResult::Response(rebuilt_response(&name, &input, &text)),
     };
-    dialogue.call(id.clone(), Call { name, input, agent: None });
+    dialogue.call(id.clone(), PendingCall { name, input, agent: None });
     dialogue.result(&id, outcome, None)
 }
 

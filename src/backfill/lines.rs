@@ -21,7 +21,7 @@ pub struct Lines {
 }
 
 /// A line.
-pub struct Line<'a> {
+pub struct HistoryLine<'a> {
     /// Its offset in the file.
     pub start: u64,
     /// Its length with the line's end.
@@ -42,7 +42,7 @@ impl Lines {
     }
 
     /// The next line.
-    pub fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub fn next(&mut self) -> io::Result<Option<HistoryLine<'_>>> {
         self.buffer.clear();
         self.buffer.shrink_to(KEPT);
         let start = self.offset;
@@ -69,7 +69,7 @@ impl Lines {
             return Ok(None);
         }
         let text = (!is_too_long).then(|| String::from_utf8_lossy(self.buffer.trim_ascii()));
-        Ok(Some(Line { start, bytes, text, is_whole }))
+        Ok(Some(HistoryLine { start, bytes, text, is_whole }))
     }
 }
 

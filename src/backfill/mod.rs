@@ -27,7 +27,7 @@ use crate::store::StoreError;
 /// An agent whose histories can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 #[allow(missing_docs, reason = "the words say it")]
-pub enum Agent {
+pub enum HistorySource {
     ClaudeCode,
     Codex,
     Opencode,
@@ -35,7 +35,7 @@ pub enum Agent {
     Copilot,
 }
 
-impl Agent {
+impl HistorySource {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::ClaudeCode, Self::Codex, Self::Opencode, Self::Gemini, Self::Copilot];
 
@@ -99,7 +99,7 @@ trait Reader: Sync {
     fn begins_like(&self, head: &str) -> bool;
 
     /// Finds out whose history it is, from the beginning and the end of the file.
-    fn survey(&self, path: &Path, head: &str, tail: &str) -> Option<Survey>;
+    fn survey(&self, path: &Path, head: &str, tail: &str) -> Option<FileSession>;
 
     /// Passes the events of the file from an offset on to `sink`, in order. True if the session is over.
     fn read(&self, transcript: &Transcript, from: u64, sink: &mut dyn Sink) -> Result<bool, Stop>;
@@ -107,7 +107,7 @@ trait Reader: Sync {
 
 /// The session of a history file, as its beginning and end have it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Survey {
+struct FileSession {
     session: String,
     cwd: Option<String>,
     last: Option<Millis>,
@@ -119,7 +119,7 @@ pub struct Transcript {
     /// The file.
     pub path: PathBuf,
     /// The agent that wrote it.
-    pub agent: Agent,
+    pub agent: HistorySource,
     /// The session.
     pub session: String,
     /// The directory in which the session began.

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::dialogue::{Call, Dialogue, Outcome, Subagent};
+use super::dialogue::{CallResult, Dialogue, PendingCall, Subagent};
 use super::json::Object;
-use super::{LeftOut, Reader, Sink, Stop, Survey, Transcript, documents};
+use super::{FileSession, LeftOut, Reader, Sink, Stop, Transcript, documents};
 use crate::capture::tool_names::{rebuilt_response, translated};
 use crate::model::Millis;
 
@@ -25,7 +25,7 @@ impl Reader for Opencode {
         head.contains("\"directory\"") && head.contains("\"id\"") && head.contains("\"ses_")
     }
 
-    fn survey(&self, _: &Path, head: &str, _: &str) -> Option<Survey> {
+    fn survey(&self, _: &Path, head: &str, _: &str) -> Option<FileSession> {
         // The session's description comes first, and is short.
         let member = |name: &str| {
             let (_, rest) = head.split_once(&format!("\"{name}\""))?;
@@ -38,7 +38,7 @@ impl Reader for Opencode {
         let last = digits.and_then(|digits| digits.parse::<Millis>().ok());
         // A subagent's session belongs to the one that started it.
         let session = member("parentID").unwrap_or(session);
-        Some(Survey { session, cwd: member("directory"), last })
+        Some(FileSession { session, cwd: member("directory"), last })
     }
 
     fn read(&self, transcript: &Transcript, _: u64, sink: &mut dyn Sink) -> Result<bool, Stop> {
@@ -156,13 +156,13 @@ impl OpencodeReading<'_> {
         let output = state.text("output").unwrap_or_default();
         let exit = state.object("metadata").number("exit").unwrap_or_default() as i64;
         let outcome = if status == "error" {
-            Outcome::Failed(state.text("error").unwrap_or_default())
+            CallResult::Failed(state.text("error").unwrap_or_default())
         } else if exit != 0 {
-            Outcome::Failed(format!("Exit code {exit}\n{output}"))
+            CallResult::Failed(format!("Exit code {exit}\n{output}"))
         } else {
-            Outcome::Response(rebuilt_response(&name, &input, &output))
+            CallResult::Response(rebuilt_response(&name, &input, &output))
         };
-        self.dialogue.call(id.clone(), Call { name, input, agent: self.agent.clone() });
+        self.dialogue.call(id.clone(), PendingCall { name, input, agent: self.agent.clone() });
         self.dialogue.result(&id, outcome, None)
     }
 }

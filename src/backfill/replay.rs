@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Agent, Happening, LeftOut, Sink, Stop, Transcript};
+use super::{Happening, HistorySource, LeftOut, Sink, Stop, Transcript};
 use crate::capture::{self, Verb};
 use crate::config::{Config, Environment};
 use crate::model::{Event, EventBody, EventKey, Millis};
@@ -54,7 +54,7 @@ pub struct Options {
 /// Figures of a replay.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[allow(missing_docs, reason = "the words say it")]
-pub struct Report {
+pub struct ReplayReport {
     /// By agent.
     pub agents: BTreeMap<&'static str, u64>,
     pub files: u64,
@@ -81,7 +81,7 @@ pub struct Report {
     pub turn_bytes: Vec<u32>,
 }
 
-impl Report {
+impl ReplayReport {
     /// Events that were found.
     pub fn events(&self) -> u64 {
         self.prompts + self.tools + self.turns
@@ -112,7 +112,7 @@ pub struct Replay<'a> {
     is_dry: bool,
     watch: &'a mut Watch<'a>,
     far: Far,
-    report: Report,
+    report: ReplayReport,
     seen: HashSet<String>,
     /// The file that had a record first, where nothing is stored.
     records: HashMap<i64, u64>,
@@ -135,7 +135,7 @@ impl<'a> Replay<'a> {
             true => store::open_to_read(home, PATIENCE_MS).ok(),
             false => Some(store::open_for_hook(home, PATIENCE_MS)?),
         };
-        let (far, report) = (Far::default(), Report::default());
+        let (far, report) = (Far::default(), ReplayReport::default());
         Ok(Self {
             home,
             config,
@@ -153,7 +153,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Replays all of them in order. A file that cannot be read stops nothing; a database that cannot be written does.
-    pub fn run(mut self, transcripts: &[Transcript]) -> Result<Report, StoreError> {
+    pub fn run(mut self, transcripts: &[Transcript]) -> Result<ReplayReport, StoreError> {
         let wanted: Vec<&Transcript> =
             transcripts.iter().filter(|transcript| self.is_wanted(transcript)).collect();
         self.far.total_bytes = wanted.iter().map(|transcript| transcript.size).sum();
@@ -287,7 +287,7 @@ struct StoredPrompt {
 struct Reading<'r, 'a> {
     replay: &'r mut Replay<'a>,
     file: HistoryFile,
-    agent: Agent,
+    agent: HistorySource,
     launch: Option<String>,
     environment: Environment,
     is_live: bool,
@@ -524,7 +524,12 @@ fn without_lost_worktree(cwd: &str) -> &str {
 }
 
 /// Names the project of a directory that is none of this machine, by the directory in which the session began.
-fn name_foreign(session: &mut crate::model::SessionStamp, cwd: &str, launch: Option<&str>, agent: Agent) {
+fn name_foreign(
+    session: &mut crate::model::SessionStamp,
+    cwd: &str,
+    launch: Option<&str>,
+    agent: HistorySource,
+) {
     let slashed = |path: &str| path.replace('\\', "/");
     let (cwd, launch) = (slashed(cwd), launch.map(slashed).unwrap_or_default());
     let launch = without_lost_worktree(&launch).to_owned();

@@ -45,11 +45,11 @@ pub use service::detached_worker::dispatch as dispatch_detached_worker;
 #[command(name = "claude-mem", version, about, max_term_width = 100)]
 pub struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Install the hooks in Claude Code's settings, and the service
     Install(install::Arguments),
     /// Undo `install`; memories are kept
@@ -138,7 +138,7 @@ enum Command {
     Man(completions::ManArguments),
 }
 
-impl Command {
+impl CliCommand {
     /// True for commands whose output may be longer than a screen and that ask nothing.
     fn is_paged(&self) -> bool {
         match self {
@@ -199,49 +199,49 @@ fn dispatch(arguments: &Arguments, environment: Environment) -> anyhow::Result<E
         output::stdout::page();
     }
     match &arguments.command {
-        Command::Install(arguments) => install::run(&home, &environment, arguments),
-        Command::Uninstall(arguments) => install::uninstall::run(&home, &environment, arguments),
-        Command::Update(arguments) => install::update::run(&home, arguments),
-        Command::Worker(arguments) => {
+        CliCommand::Install(arguments) => install::run(&home, &environment, arguments),
+        CliCommand::Uninstall(arguments) => install::uninstall::run(&home, &environment, arguments),
+        CliCommand::Update(arguments) => install::update::run(&home, arguments),
+        CliCommand::Worker(arguments) => {
             service::worker::run(home, environment, arguments).context("cannot run the worker")
         }
-        Command::Start(_) => service::start::start(&home, &environment),
-        Command::Stop(_) => service::start::stop(&home, &environment),
-        Command::Restart(_) => service::start::restart(&home, &environment),
-        Command::Status(arguments) => service::status::run(&home, &environment, arguments),
-        Command::Statusline(_) => service::statusline::run(&home),
-        Command::Doctor(arguments) => doctor::run(&home, &environment, arguments),
-        Command::Logs(arguments) => service::logs::run(&home, &environment, arguments),
-        Command::Sessions(arguments) => memories::sessions::run(&home, &environment, arguments),
-        Command::Search(arguments) => memories::search::run(&home, &environment, arguments),
-        Command::Timeline(arguments) => memories::timeline::run(&home, &environment, arguments),
-        Command::Today(arguments) => memories::today::run(&home, &environment, arguments),
-        Command::Show(arguments) => memories::show::run(&home, &environment, arguments),
-        Command::Context(arguments) => memories::context::run(&home, &environment, arguments),
-        Command::Reindex(_) => data::reindex::run(&home),
-        Command::Learn(arguments) => memories::learn::run(&home, &environment, arguments),
-        Command::Model(arguments) => data::model::run(&home, &environment, arguments),
-        Command::Mcp(arguments) => service::mcp::run(&home, &environment, arguments),
-        Command::Open(arguments) => open::run(&home, &environment, arguments),
-        Command::Call(arguments) => service::call::run(&home, arguments),
-        Command::Queue(arguments) => service::queue::run(&home, &environment, arguments),
-        Command::Forget(arguments) => memories::forget::run(&home, &environment, arguments),
-        Command::Pin(arguments) => memories::correct::pin(&home, arguments),
-        Command::Veto(arguments) => memories::correct::veto(&home, &environment, arguments),
-        Command::Supersede(arguments) => memories::correct::supersede(&home, arguments),
-        Command::Merge(arguments) => memories::correct::merge(&home, arguments),
-        Command::Edit(arguments) => memories::correct::edit(&home, arguments),
-        Command::Review(arguments) => memories::review::run(&home, &environment, arguments),
-        Command::Value(arguments) => memories::value::run(&home, &environment, arguments),
-        Command::Stats(arguments) => memories::stats::run(&home, &environment, arguments),
-        Command::Backup(arguments) => data::backup::run(&home, arguments),
-        Command::Restore(arguments) => data::restore::run(&home, &environment, arguments),
-        Command::Export(arguments) => data::export::run(&home, &environment, arguments),
-        Command::Import(arguments) => data::import::run(&home, arguments),
-        Command::Backfill(arguments) => data::backfill::run(&home, &environment, arguments),
-        Command::Sync(arguments) => sync::run(&home, &environment, arguments),
-        Command::Config(arguments) => config::run(&home, &environment, arguments),
-        Command::Completions(arguments) => completions::run(arguments),
-        Command::Man(arguments) => completions::man(arguments),
+        CliCommand::Start(_) => service::start::start(&home, &environment),
+        CliCommand::Stop(_) => service::start::stop(&home, &environment),
+        CliCommand::Restart(_) => service::start::restart(&home, &environment),
+        CliCommand::Status(arguments) => service::status::run(&home, &environment, arguments),
+        CliCommand::Statusline(_) => service::statusline::run(&home),
+        CliCommand::Doctor(arguments) => doctor::run(&home, &environment, arguments),
+        CliCommand::Logs(arguments) => service::logs::run(&home, &environment, arguments),
+        CliCommand::Sessions(arguments) => memories::sessions::run(&home, &environment, arguments),
+        CliCommand::Search(arguments) => memories::search::run(&home, &environment, arguments),
+        CliCommand::Timeline(arguments) => memories::timeline::run(&home, &environment, arguments),
+        CliCommand::Today(arguments) => memories::today::run(&home, &environment, arguments),
+        CliCommand::Show(arguments) => memories::show::run(&home, &environment, arguments),
+        CliCommand::Context(arguments) => memories::context::run(&home, &environment, arguments),
+        CliCommand::Reindex(_) => data::reindex::run(&home),
+        CliCommand::Learn(arguments) => memories::learn::run(&home, &environment, arguments),
+        CliCommand::Model(arguments) => data::model::run(&home, &environment, arguments),
+        CliCommand::Mcp(arguments) => service::mcp::run(&home, &environment, arguments),
+        CliCommand::Open(arguments) => open::run(&home, &environment, arguments),
+        CliCommand::Call(arguments) => service::call::run(&home, arguments),
+        CliCommand::Queue(arguments) => service::queue::run(&home, &environment, arguments),
+        CliCommand::Forget(arguments) => memories::forget::run(&home, &environment, arguments),
+        CliCommand::Pin(arguments) => memories::correct::pin(&home, arguments),
+        CliCommand::Veto(arguments) => memories::correct::veto(&home, &environment, arguments),
+        CliCommand::Supersede(arguments) => memories::correct::supersede(&home, arguments),
+        CliCommand::Merge(arguments) => memories::correct::merge(&home, arguments),
+        CliCommand::Edit(arguments) => memories::correct::edit(&home, arguments),
+        CliCommand::Review(arguments) => memories::review::run(&home, &environment, arguments),
+        CliCommand::Value(arguments) => memories::value::run(&home, &environment, arguments),
+        CliCommand::Stats(arguments) => memories::stats::run(&home, &environment, arguments),
+        CliCommand::Backup(arguments) => data::backup::run(&home, arguments),
+        CliCommand::Restore(arguments) => data::restore::run(&home, &environment, arguments),
+        CliCommand::Export(arguments) => data::export::run(&home, &environment, arguments),
+        CliCommand::Import(arguments) => data::import::run(&home, arguments),
+        CliCommand::Backfill(arguments) => data::backfill::run(&home, &environment, arguments),
+        CliCommand::Sync(arguments) => sync::run(&home, &environment, arguments),
+        CliCommand::Config(arguments) => config::run(&home, &environment, arguments),
+        CliCommand::Completions(arguments) => completions::run(arguments),
+        CliCommand::Man(arguments) => completions::man(arguments),
     }
 }

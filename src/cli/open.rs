@@ -94,10 +94,10 @@ impl Machine for ThisMachine {
         let check = |finding: doctor::Finding| Check {
             name: finding.name.to_owned(),
             state: match finding.state {
-                doctor::State::Good => "ok",
-                doctor::State::Note => "note",
-                doctor::State::Fixed => "fixed",
-                doctor::State::Bad => "failed",
+                doctor::Severity::Good => "ok",
+                doctor::Severity::Note => "note",
+                doctor::Severity::Fixed => "fixed",
+                doctor::Severity::Bad => "failed",
             },
             found: finding.found,
             why: finding.why,

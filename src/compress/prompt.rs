@@ -9,8 +9,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::note;
 use super::turn::Turn;
-use crate::config::{Compress, Verbosity};
-use crate::llm::{Request, Tool};
+use crate::config::{CompressSettings, Verbosity};
+use crate::llm::{ModelRequest, Tool};
 use crate::privacy::Redacted;
 use crate::privacy::redact::Redactor;
 use crate::text::shorten;
@@ -52,7 +52,7 @@ pub struct Background {
 }
 
 /// Builds the one request for a turn's observations, summary and learnings.
-pub fn for_turn(turn: &Turn, background: &Background, settings: &Compress) -> Request {
+pub fn for_turn(turn: &Turn, background: &Background, settings: &CompressSettings) -> ModelRequest {
     let redactor = Redactor::new();
     let clean = |text: &str| redactor.redact(text).into_string();
     let most = chars(settings.max_input_chars).min(EVENT_CHARS);
@@ -71,7 +71,7 @@ pub fn for_turn(turn: &Turn, background: &Background, settings: &Compress) -> Re
     if !events.is_empty() {
         let _ = write!(prompt, "\n{}\n{}\n{}\n", fence.open("events"), events.join("\n\n"), fence.close());
     }
-    Request {
+    ModelRequest {
         system: format!("{INSTRUCTIONS}\n{}", strictness(settings.verbosity)),
         prompt: redactor.redact(&prompt),
         tool: Tool {
@@ -213,7 +213,7 @@ impl Fence {
 }
 
 /// The number of tokens left for events.
-fn room_for_events(settings: &Compress, head: &str) -> usize {
+fn room_for_events(settings: &CompressSettings, head: &str) -> usize {
     let used = tokens::ceiling(INSTRUCTIONS) + tokens::ceiling(SCHEMA) + tokens::ceiling(head) + 100;
     chars(settings.max_prompt_tokens).saturating_sub(used).max(500)
 }
@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    fn settings() -> Compress {
+    fn settings() -> CompressSettings {
         Config::default().compress
     }
 
@@ -369,7 +369,7 @@ mod tests {
             &Background { earlier, ..Background::default() },
             &settings(),
         );
-        let size = |request: &Request| request.system.len() + request.prompt.as_str().len();
+        let size = |request: &ModelRequest| request.system.len() + request.prompt.as_str().len();
         assert!(size(&later) as f64 <= 1.3 * size(&first) as f64, "{} {}", size(&first), size(&later));
     }
 }

@@ -9,14 +9,14 @@ use toml::de::{DeTable, DeValue};
 use super::{Config, DEFAULTS, Environment, Problem};
 
 /// One key that the user set.
-pub(super) struct Setting<'a> {
+pub(super) struct UserSetting<'a> {
     section: &'a str,
     key: &'a str,
     value: Spanned<DeValue<'a>>,
     place: String,
 }
 
-impl Setting<'_> {
+impl UserSetting<'_> {
     fn problem(&self, error: &toml::de::Error) -> Problem {
         let key =
             if self.key.is_empty() { self.section.into() } else { format!("{}.{}", self.section, self.key) };
@@ -38,7 +38,7 @@ impl<'a> Layers<'a> {
         Config::deserialize(toml::de::Deserializer::from(Spanned::new(0..0, self.0.clone())))
     }
 
-    fn lay(&mut self, setting: &Setting<'a>) {
+    fn lay(&mut self, setting: &UserSetting<'a>) {
         let section = self.0.get_mut(setting.section).map(Spanned::get_mut);
         match section {
             Some(DeValue::Table(section)) if !setting.key.is_empty() => {
@@ -110,7 +110,7 @@ pub(super) fn layered(
     layers.config().unwrap_or_default()
 }
 
-pub(super) fn file_settings<'a>(file: &Path, text: &str, table: &'a DeTable<'a>) -> Vec<Setting<'a>> {
+pub(super) fn file_settings<'a>(file: &Path, text: &str, table: &'a DeTable<'a>) -> Vec<UserSetting<'a>> {
     let place = |offset| format!("{}:{}", file.display(), line_of(text, offset));
     let mut settings = Vec::new();
     // In the order of the file, so that the first mistake is the one nearest to its top.
@@ -119,7 +119,7 @@ pub(super) fn file_settings<'a>(file: &Path, text: &str, table: &'a DeTable<'a>)
     for (section, value) in sections {
         let name = section.get_ref().as_ref();
         let Some(keys) = value.get_ref().as_table().filter(|_| KNOWN_SECTIONS.contains(&name)) else {
-            settings.push(Setting {
+            settings.push(UserSetting {
                 section: name,
                 key: "",
                 value: value.clone(),
@@ -129,7 +129,7 @@ pub(super) fn file_settings<'a>(file: &Path, text: &str, table: &'a DeTable<'a>)
         };
         let mut keys: Vec<_> = keys.iter().collect();
         keys.sort_by_key(|(key, _)| key.span().start);
-        settings.extend(keys.into_iter().map(|(key, value)| Setting {
+        settings.extend(keys.into_iter().map(|(key, value)| UserSetting {
             section: name,
             key: key.get_ref(),
             value: value.clone(),
@@ -173,13 +173,16 @@ const OLD_NAMES: [(&str, &str, &str); 4] = [
     ("CLAUDE_MEM_BATCHING_ENABLED", "batch", "enabled"),
 ];
 
-fn environment_settings<'a>(defaults: &DeTable<'a>, overrides: &'a [(String, String)]) -> Vec<Setting<'a>> {
+fn environment_settings<'a>(
+    defaults: &DeTable<'a>,
+    overrides: &'a [(String, String)],
+) -> Vec<UserSetting<'a>> {
     let mut settings = Vec::new();
     for (name, text) in overrides {
         let Some((section, key)) = key_of_variable(defaults, name) else { continue };
         let default = defaults.get(section).and_then(|section| section.get_ref().get(key));
         let Some(default) = default.map(Spanned::get_ref) else { continue };
-        settings.push(Setting {
+        settings.push(UserSetting {
             section,
             key,
             value: Spanned::new(0..0, value_like(default, text)),

@@ -9,31 +9,31 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
 pub struct Config {
-    pub hook: Hook,
-    pub capture: Capture,
-    pub queue: Queue,
-    pub worker: Worker,
-    pub batch: Batch,
-    pub compress: Compress,
-    pub anthropic: Anthropic,
-    pub openai: OpenAi,
-    pub claude_cli: ClaudeCli,
-    pub cost: Cost,
+    pub hook: HookSettings,
+    pub capture: CaptureSettings,
+    pub queue: QueueSettings,
+    pub worker: WorkerSettings,
+    pub batch: BatchSettings,
+    pub compress: CompressSettings,
+    pub anthropic: AnthropicSettings,
+    pub openai: OpenAiSettings,
+    pub claude_cli: ClaudeCliSettings,
+    pub cost: CostSettings,
     pub prices: BTreeMap<String, Price>,
-    pub context: Context,
-    pub search: Search,
-    pub backfill: Backfill,
-    pub sync: Sync,
-    pub retention: Retention,
-    pub backup: Backup,
-    pub viewer: Viewer,
-    pub value: Value,
+    pub context: ContextSettings,
+    pub search: SearchSettings,
+    pub backfill: BackfillSettings,
+    pub sync: SyncSettings,
+    pub retention: RetentionSettings,
+    pub backup: BackupSettings,
+    pub viewer: ViewerSettings,
+    pub value: ValueSettings,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct Hook {
+pub struct HookSettings {
     pub busy_ms: u32,
     #[serde(deserialize_with = "at_least::<4096, _>")]
     pub max_payload_bytes: u64,
@@ -52,7 +52,7 @@ pub enum Synchronous {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct Capture {
+pub struct CaptureSettings {
     pub skip_tools: Vec<String>,
     pub exclude_projects: Vec<String>,
     pub project_aliases: BTreeMap<String, String>,
@@ -61,7 +61,7 @@ pub struct Capture {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct Queue {
+pub struct QueueSettings {
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub max_attempts: u64,
 }
@@ -69,7 +69,7 @@ pub struct Queue {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct Worker {
+pub struct WorkerSettings {
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub concurrency: u64,
     #[serde(deserialize_with = "at_least::<1, _>")]
@@ -80,7 +80,7 @@ pub struct Worker {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct Batch {
+pub struct BatchSettings {
     pub enabled: bool,
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub max_size: u64,
@@ -91,7 +91,7 @@ pub struct Batch {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct Compress {
+pub struct CompressSettings {
     pub provider: Provider,
     pub model: String,
     pub verbosity: Verbosity,
@@ -107,14 +107,14 @@ pub struct Compress {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct Anthropic {
+pub struct AnthropicSettings {
     pub base_url: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct OpenAi {
+pub struct OpenAiSettings {
     pub base_url: String,
     pub model: String,
 }
@@ -122,7 +122,7 @@ pub struct OpenAi {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct ClaudeCli {
+pub struct ClaudeCliSettings {
     pub command: String,
 }
 
@@ -151,7 +151,7 @@ pub enum Verbosity {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct Cost {
+pub struct CostSettings {
     #[serde(deserialize_with = "not_negative")]
     pub max_usd_per_day: f64,
 }
@@ -169,7 +169,7 @@ pub struct Price {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct Context {
+pub struct ContextSettings {
     pub enabled: bool,
     #[serde(deserialize_with = "at_least::<50, _>")]
     pub budget: u64,
@@ -199,7 +199,7 @@ pub enum Notice {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct Search {
+pub struct SearchSettings {
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub depth: u64,
     #[serde(deserialize_with = "not_negative")]
@@ -219,7 +219,7 @@ pub struct Search {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct Backfill {
+pub struct BackfillSettings {
     pub follow: Vec<FollowedAgent>,
 }
 
@@ -238,7 +238,7 @@ pub enum FollowedAgent {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct Sync {
+pub struct SyncSettings {
     pub share_default: Share,
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub poll_s: u64,
@@ -259,7 +259,7 @@ pub enum Share {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct Retention {
+pub struct RetentionSettings {
     pub raw_days: u64,
     pub queue_days: u64,
     pub event_log_days: u64,
@@ -269,7 +269,7 @@ pub struct Retention {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct Backup {
+pub struct BackupSettings {
     pub keep: u64,
     pub max_mb: u64,
 }
@@ -277,7 +277,7 @@ pub struct Backup {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct Value {
+pub struct ValueSettings {
     #[serde(deserialize_with = "at_most_half")]
     pub holdout_percent: u64,
 }
@@ -285,13 +285,13 @@ pub struct Value {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "config/claude-mem.toml documents every key")]
-pub struct Viewer {
+pub struct ViewerSettings {
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub idle_s: u64,
 }
 
-impl Search {
-    /// [`Search::depth`] as a count.
+impl SearchSettings {
+    /// [`SearchSettings::depth`] as a count.
     pub fn depth(&self) -> usize {
         usize::try_from(self.depth).unwrap_or(usize::MAX)
     }

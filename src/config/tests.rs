@@ -18,14 +18,17 @@ fn load(text: &str, overrides: &[(&str, &str)]) -> Result<Config, String> {
 fn the_compiled_in_defaults_are_valid_and_match_the_contract() {
     let config = Config::default();
     assert_eq!(config, toml::from_str(DEFAULTS).unwrap());
-    let hook = Hook { busy_ms: 250, max_payload_bytes: 1 << 20, synchronous: Synchronous::Normal };
+    let hook = HookSettings { busy_ms: 250, max_payload_bytes: 1 << 20, synchronous: Synchronous::Normal };
     assert_eq!(config.hook, hook);
     assert_eq!((config.queue.max_attempts, config.worker.concurrency, config.worker.stop_s), (3, 2, 10));
-    assert_eq!(config.batch, Batch { enabled: true, max_size: 60, max_wait_s: 300 });
+    assert_eq!(config.batch, BatchSettings { enabled: true, max_size: 60, max_wait_s: 300 });
     assert_eq!(config.compress.model, "claude-haiku-5-5");
     assert_eq!((config.context.budget, config.context.worker_timeout_ms), (2000, 1500));
     assert_eq!(config.cost.max_usd_per_day, 1.0);
-    assert_eq!(config.retention, Retention { raw_days: 7, queue_days: 30, event_log_days: 90, max_mb: 2048 });
+    assert_eq!(
+        config.retention,
+        RetentionSettings { raw_days: 7, queue_days: 30, event_log_days: 90, max_mb: 2048 }
+    );
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn the_forgiving_load_keeps_valid_settings_and_reports_the_rest() {
     let file = scratch.path().join("config.toml");
     fs::write(&file, "[hook]\nbusy_ms = 'x'\nmax_payload_bytes = 8192\nnonsense = 1\n[zoo]\na = 1").unwrap();
     let (config, problems) = Config::load_forgiving(&file, &Environment::default());
-    let hook = Hook { busy_ms: 250, max_payload_bytes: 8192, synchronous: Synchronous::Normal };
+    let hook = HookSettings { busy_ms: 250, max_payload_bytes: 8192, synchronous: Synchronous::Normal };
     assert_eq!(config.hook, hook);
     let keys: Vec<_> = problems.iter().map(|problem| problem.key.as_str()).collect();
     assert_eq!(keys, ["hook.busy_ms", "hook.nonsense", "zoo"]);

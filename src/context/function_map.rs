@@ -1,6 +1,6 @@
 //! The layer `function_map`: the code that the last sessions of this branch changed, by file and name.
 
-use super::Request;
+use super::ContextRequest;
 use super::observations::ending;
 use super::page::Line;
 use super::repo_state::is_topic;
@@ -47,7 +47,7 @@ impl Became {
 }
 
 /// One file's changes.
-struct File<'a> {
+struct ChangedFile<'a> {
     path: &'a str,
     last: Millis,
     changed: Vec<(Became, &'a CodeChange)>,
@@ -106,27 +106,27 @@ pub fn most_changed(memories: &[Memory]) -> Option<Line> {
 
 /// Returns one line for each of the files that were changed last, on a branch with a topic of its own: on any other one the
 /// next session has little to do with them.
-pub fn lines(request: &Request<'_>, changes: &[CodeChange]) -> impl Iterator<Item = Line> {
+pub fn lines(request: &ContextRequest<'_>, changes: &[CodeChange]) -> impl Iterator<Item = Line> {
     let has_topic = request.repo_state.branch.as_deref().is_some_and(is_topic);
-    let mut files: Vec<File<'_>> = Vec::new();
+    let mut files: Vec<ChangedFile<'_>> = Vec::new();
     for change in changes {
         let path = without_worktree(request.relative(&change.file_path));
         match files.iter_mut().find(|file| file.path == path) {
             Some(file) => file.note(change),
             None => {
-                let mut file = File { path, last: 0, changed: Vec::new() };
+                let mut file = ChangedFile { path, last: 0, changed: Vec::new() };
                 file.note(change);
                 files.push(file);
             }
         }
     }
     files.retain(|file| !file.changed.is_empty());
-    let rank = |file: &File<'_>| (file.last, file.changed.len());
+    let rank = |file: &ChangedFile<'_>| (file.last, file.changed.len());
     files.sort_by(|a, b| rank(b).cmp(&rank(a)).then_with(|| a.path.cmp(b.path)));
-    files.into_iter().take(if has_topic { MOST_DETAILED } else { 0 }).map(File::line)
+    files.into_iter().take(if has_topic { MOST_DETAILED } else { 0 }).map(ChangedFile::line)
 }
 
-impl<'a> File<'a> {
+impl<'a> ChangedFile<'a> {
     fn note(&mut self, change: &'a CodeChange) {
         let Some(later) = Became::of(&change.change_type) else { return };
         self.last = self.last.max(change.snapshot_at);

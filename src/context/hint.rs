@@ -18,7 +18,7 @@ pub enum Hint {
 
 /// The part of the record of `install` that matters here.
 #[derive(Deserialize)]
-struct Record {
+struct McpRecord {
     #[serde(default)]
     mcp: serde_json::Value,
 }
@@ -35,7 +35,7 @@ impl Hint {
     /// The hint for this installation.
     pub fn of(home: &Home) -> Self {
         let record = std::fs::read(home.install_record()).ok();
-        let record = record.and_then(|text| serde_json::from_slice::<Record>(&text).ok());
+        let record = record.and_then(|text| serde_json::from_slice::<McpRecord>(&text).ok());
         let has_tools = record.is_some_and(|record| {
             !matches!(record.mcp, serde_json::Value::Null | serde_json::Value::Bool(false))
         });

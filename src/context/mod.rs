@@ -45,7 +45,7 @@ pub type Recall<'a> = &'a dyn Fn(&RelevanceQuery) -> Result<Vec<(i64, f64)>, Sto
 
 /// A request for a context.
 #[derive(Clone, Default)]
-pub struct Request<'a> {
+pub struct ContextRequest<'a> {
     /// The project's name.
     pub project: &'a str,
     /// The main worktree.
@@ -76,13 +76,13 @@ pub struct Request<'a> {
     pub budget: usize,
 }
 
-impl fmt::Debug for Request<'_> {
+impl fmt::Debug for ContextRequest<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Request").field("project_path", &self.project_path).finish_non_exhaustive()
     }
 }
 
-impl Request<'_> {
+impl ContextRequest<'_> {
     /// A path as people in the project write it.
     fn relative<'p>(&self, path: &'p str) -> &'p str {
         let below = |root: &str| path.strip_prefix(root).and_then(|rest| rest.strip_prefix('/'));
@@ -200,16 +200,16 @@ const LEAST_FOR_HINT: usize = 200;
 const MINUTE: Millis = 60_000;
 
 /// Builds the context. A layer that fails is left out, and the others stand.
-pub fn build(database: &Connection, request: &Request<'_>) -> Context {
+pub fn build(database: &Connection, request: &ContextRequest<'_>) -> Context {
     // Within a minute nothing may depend on the second.
-    let request = Request { now: request.now - request.now.rem_euclid(MINUTE), ..request.clone() };
+    let request = ContextRequest { now: request.now - request.now.rem_euclid(MINUTE), ..request.clone() };
     Build::new(database, &request).run()
 }
 
 /// A context under construction.
 struct Build<'a> {
     database: &'a Connection,
-    request: &'a Request<'a>,
+    request: &'a ContextRequest<'a>,
     page: Page,
     seen: SeenText,
     /// Lines and memories that the session has been given before and still has.
@@ -222,7 +222,7 @@ struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    fn new(database: &'a Connection, request: &'a Request<'a>) -> Self {
+    fn new(database: &'a Connection, request: &'a ContextRequest<'a>) -> Self {
         let mut seen = SeenText::default();
         request.client_memory.iter().for_each(|line| seen.note(line));
         Self {
@@ -387,7 +387,7 @@ impl<'a> Build<'a> {
 }
 
 /// What a resumed session was given before; nothing for any other, or if it cannot be read.
-fn shown_before(database: &Connection, request: &Request<'_>) -> Shown {
+fn shown_before(database: &Connection, request: &ContextRequest<'_>) -> Shown {
     if request.source != Some("resume") || request.session_id.is_empty() {
         return Shown::default();
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use super::Request;
+use super::ContextRequest;
 use super::page::Line;
 use super::repo_state::{RelevanceQuery, is_topic};
 use super::wording::{WIDE, Wording, gives_reason};
@@ -67,7 +67,7 @@ struct Candidate {
 }
 
 /// The newest, which are read while git looks around.
-pub fn newest(database: &Connection, request: &Request<'_>) -> Result<Vec<Memory>, StoreError> {
+pub fn newest(database: &Connection, request: &ContextRequest<'_>) -> Result<Vec<Memory>, StoreError> {
     let ids = table::newest_observations(database, request.project, NEWEST)?;
     table::memories(database, request.project, &ids)
 }
@@ -75,7 +75,7 @@ pub fn newest(database: &Connection, request: &Request<'_>) -> Result<Vec<Memory
 /// One line for each observation, the best first, without repetitions of earlier lines.
 pub fn lines(
     database: &Connection,
-    request: &Request<'_>,
+    request: &ContextRequest<'_>,
     question: &RelevanceQuery,
     newest: Vec<Memory>,
     seen: SeenText,
@@ -127,7 +127,7 @@ pub fn lines(
 const MOST_CHECKED: usize = 24;
 
 /// The candidates that may be shown on this branch; those whose code has changed with a lower score.
-fn admitted(request: &Request<'_>, candidates: Vec<Candidate>) -> Vec<Candidate> {
+fn admitted(request: &ContextRequest<'_>, candidates: Vec<Candidate>) -> Vec<Candidate> {
     let here = request.repo_state.branch.as_deref();
     let mut kept: Vec<Candidate> = Vec::new();
     for candidate in candidates {
@@ -139,7 +139,7 @@ fn admitted(request: &Request<'_>, candidates: Vec<Candidate>) -> Vec<Candidate>
 }
 
 /// Search hits with their scores, from 0 to 1. A search that fails is like none.
-fn found(request: &Request<'_>, question: &RelevanceQuery) -> HashMap<i64, f64> {
+fn found(request: &ContextRequest<'_>, question: &RelevanceQuery) -> HashMap<i64, f64> {
     let Some(recall) = request.recall.filter(|_| !question.words.is_empty()) else { return HashMap::new() };
     let hits = recall(question).unwrap_or_default();
     let best = hits.iter().map(|(_, score)| *score).fold(f64::MIN_POSITIVE, f64::max);
@@ -158,7 +158,7 @@ fn words_in_common(memory: &Memory, question: &RelevanceQuery) -> f64 {
 }
 
 /// Observations about the changed files. An index that cannot be read is like none: the newest are still there.
-fn about_files(database: &Connection, request: &Request<'_>, question: &RelevanceQuery) -> Vec<i64> {
+fn about_files(database: &Connection, request: &ContextRequest<'_>, question: &RelevanceQuery) -> Vec<i64> {
     let files = question.files.iter().take(FILES_ASKED);
     let about = |file: &String| {
         table::observations_with(database, request.project, Part::Head, ending(file), FOR_EACH_FILE)

@@ -43,7 +43,7 @@ impl Line {
 
 /// The result of writing a layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenLayer {
     /// The lines that are on the page now.
     pub lines: Vec<Line>,
     /// Tokens that the layer was allowed and did not use.
@@ -110,10 +110,10 @@ impl Page {
         heading: &str,
         lines: impl IntoIterator<Item = Line>,
         allowance: usize,
-    ) -> Written {
+    ) -> WrittenLayer {
         let before = self.clone();
         let mut share = Budget::new(allowance.min(self.tokens.left()));
-        let mut written = Written::default();
+        let mut written = WrittenLayer::default();
         if self.both(&mut share, "") && self.both(&mut share, heading) {
             for line in lines {
                 let group = written.lines.last().and_then(|last| last.group.as_deref());

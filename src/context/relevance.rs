@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use rusqlite::Connection;
 
 use super::RelevanceQuery;
-use crate::config::Search as Settings;
+use crate::config::SearchSettings as Settings;
 use crate::model::Millis;
 use crate::search::embedding::Vector;
 use crate::search::{self, Filter, SimilarityScores};
@@ -36,12 +36,12 @@ pub struct SearchRelevance<'a> {
     settings: &'a Settings,
     project: &'a str,
     now: Millis,
-    known: RefCell<Known>,
+    known: RefCell<EarlyResults>,
 }
 
 /// Results that were ready before git answered.
 #[derive(Debug, Default)]
-struct Known {
+struct EarlyResults {
     /// Number of observations that have a word.
     counts: HashMap<String, u32>,
     /// Likeness of observations to a session's topic.

@@ -4,13 +4,13 @@
 
 use serde::Deserialize;
 
-use super::in_session::{InSessionQuery, Trigger};
+use super::in_session::{RecallQuery, Trigger};
 use super::tests::{History, NOW, Seen};
 use super::*;
 use crate::config::Config;
 
 #[derive(Deserialize)]
-struct Session {
+struct ScenarioSession {
     project: String,
     day: f64,
     branch: String,
@@ -18,7 +18,7 @@ struct Session {
     summary: String,
     next: String,
     observations: Vec<Observation>,
-    learnings: Vec<Learning>,
+    learnings: Vec<ScenarioLearning>,
     code: Vec<Code>,
 }
 
@@ -32,7 +32,7 @@ struct Observation {
 }
 
 #[derive(Deserialize)]
-struct Learning {
+struct ScenarioLearning {
     category: String,
     content: String,
     confidence: f64,
@@ -48,7 +48,7 @@ struct Code {
 
 /// A moment at which a session starts. A fact counts if one of its wordings is there at the start or with the first prompt.
 #[derive(Deserialize)]
-struct Start {
+struct ScenarioStart {
     what: String,
     project: String,
     day: f64,
@@ -75,7 +75,7 @@ fn at(day: f64) -> Millis {
 fn history(until: f64) -> History {
     let history = History::new();
     for (number, session) in
-        rows::<Session>(SESSIONS).iter().filter(|session| session.day < until).enumerate()
+        rows::<ScenarioSession>(SESSIONS).iter().filter(|session| session.day < until).enumerate()
     {
         let id = format!("s{number:02}");
         history.session(&id, &format!("/work/{}", session.project), &session.branch, at(session.day));
@@ -96,7 +96,7 @@ fn history(until: f64) -> History {
 }
 
 /// The facts that are in the context, the facts that are not, and the context.
-fn ask(start: &Start, is_worker: bool) -> (usize, Vec<String>, String) {
+fn ask(start: &ScenarioStart, is_worker: bool) -> (usize, Vec<String>, String) {
     let history = history(start.day);
     let settings = Config::default().search;
     let now = at(start.day);
@@ -111,7 +111,7 @@ fn ask(start: &Start, is_worker: bool) -> (usize, Vec<String>, String) {
     }
     let context = build(
         &history.database,
-        &Request {
+        &ContextRequest {
             project: &start.project,
             project_path: &path,
             root: &path,
@@ -120,7 +120,7 @@ fn ask(start: &Start, is_worker: bool) -> (usize, Vec<String>, String) {
             recall: is_worker.then_some(&recall as Recall<'_>),
             now,
             budget: 2000,
-            ..Request::default()
+            ..ContextRequest::default()
         },
     );
     assert!(context.tokens <= 2000);
@@ -133,9 +133,14 @@ fn ask(start: &Start, is_worker: bool) -> (usize, Vec<String>, String) {
 }
 
 /// The memories that come with the first prompt.
-fn with_prompt(history: &History, start: &Start, settings: &crate::config::Search, now: Millis) -> String {
+fn with_prompt(
+    history: &History,
+    start: &ScenarioStart,
+    settings: &crate::config::SearchSettings,
+    now: Millis,
+) -> String {
     let session = SessionId("now".into());
-    let query = InSessionQuery {
+    let query = RecallQuery {
         project: &start.project,
         project_path: &format!("/work/{}", start.project),
         session: &session,
@@ -150,7 +155,7 @@ fn with_prompt(history: &History, start: &Start, settings: &crate::config::Searc
 
 /// The share of facts that the session is given, and the missing ones.
 fn share(is_worker: bool) -> (f64, Vec<String>) {
-    let starts: Vec<Start> = rows(QUESTIONS);
+    let starts: Vec<ScenarioStart> = rows(QUESTIONS);
     let all: usize = starts.iter().map(|start| start.facts.len()).sum();
     let mut known = 0;
     let mut missed = Vec::new();
@@ -179,6 +184,6 @@ fn the_next_session_knows_nine_facts_of_ten() {
 
 #[test]
 fn one_of_its_contexts() {
-    let starts: Vec<Start> = rows(QUESTIONS);
+    let starts: Vec<ScenarioStart> = rows(QUESTIONS);
     insta::assert_snapshot!("back_after_a_week", ask(&starts[1], true).2);
 }

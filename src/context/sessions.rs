@@ -1,6 +1,6 @@
 //! The layer `session_index`: the sessions with the latest activity, one line each, and the points that they left open.
 
-use super::Request;
+use super::ContextRequest;
 use super::page::Line;
 use super::repo_state::{continued, is_topic};
 use super::wording::{clause, gives_reason, is_filler, statements, title_of};
@@ -26,7 +26,7 @@ const MOST_OPEN: usize = 3;
 const OPEN_ITEM: usize = 170;
 
 /// Returns one line for each session with a title or an outcome, and the open items.
-pub fn lines(request: &Request<'_>, sessions: &[SessionLine]) -> Vec<Line> {
+pub fn lines(request: &ContextRequest<'_>, sessions: &[SessionLine]) -> Vec<Line> {
     let of_branch = continued(&request.repo_state, sessions).map(|session| session.id.as_str());
     let topic = request.repo_state.branch.as_deref().filter(|branch| is_topic(branch));
     let mut seen = SeenText::default();
@@ -68,7 +68,7 @@ pub fn lines(request: &Request<'_>, sessions: &[SessionLine]) -> Vec<Line> {
     lines
 }
 
-fn when(request: &Request<'_>, session: &SessionLine) -> String {
+fn when(request: &ContextRequest<'_>, session: &SessionLine) -> String {
     if session.id == request.session_id {
         return "This session so far".to_owned();
     }
@@ -84,7 +84,7 @@ fn when(request: &Request<'_>, session: &SessionLine) -> String {
     when
 }
 
-fn digest(request: &Request<'_>, session: &SessionLine, room: usize) -> Option<String> {
+fn digest(request: &ContextRequest<'_>, session: &SessionLine, room: usize) -> Option<String> {
     let tidy = |text: &Option<String>| text.as_deref().map(|text| request.tidy(text)).unwrap_or_default();
     // A session without a digest yet is called by its prompt.
     let title = one_line(title_of(&tidy(&session.title)), TITLE);
@@ -127,7 +127,7 @@ fn outcome(text: &str, room: usize) -> String {
 
 /// The items that the last session and the last one of this branch left open, each with its age, without those that a later
 /// session has done.
-fn open_items(request: &Request<'_>, sessions: &[SessionLine], of_branch: Option<&str>) -> Vec<Line> {
+fn open_items(request: &ContextRequest<'_>, sessions: &[SessionLine], of_branch: Option<&str>) -> Vec<Line> {
     let mut seen = SeenText::default();
     let mut lines = Vec::new();
     for (at, session) in sessions.iter().enumerate() {

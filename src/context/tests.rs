@@ -97,7 +97,7 @@ impl History {
     /// The same on a branch.
     pub fn context_on(&self, branch: &str, budget: usize) -> Context {
         let repo_state = RepoState { branch: Some(branch.into()), ..RepoState::default() };
-        build(&self.database, &Request { repo_state, ..request(budget) })
+        build(&self.database, &ContextRequest { repo_state, ..request(budget) })
     }
 
     pub fn run(&self, sql: &str) {
@@ -105,15 +105,15 @@ impl History {
     }
 }
 
-fn request(budget: usize) -> Request<'static> {
-    Request {
+fn request(budget: usize) -> ContextRequest<'static> {
+    ContextRequest {
         project: "harbor",
         project_path: PATH,
         root: PATH,
         session_id: "now",
         now: NOW,
         budget,
-        ..Request::default()
+        ..ContextRequest::default()
     }
 }
 
@@ -343,7 +343,7 @@ fn the_same_database_and_minute_give_the_same_bytes() {
                 relevance::SearchRelevance::new(database, &settings, "harbor", now).find(question)
             };
             let repo_state = RepoState { branch: Some("fix/upload-retry".into()), ..RepoState::default() };
-            build(database, &Request { now, repo_state, recall: Some(&recall), ..request(2000) })
+            build(database, &ContextRequest { now, repo_state, recall: Some(&recall), ..request(2000) })
         };
         let first = at(minute);
         assert!(!first.text.is_empty());
@@ -413,7 +413,7 @@ fn files_at_hand_and_the_branch_bring_their_work_forward() {
         },
     );
     let rank = |repo_state: RepoState| {
-        let built = build(&history.database, &Request { repo_state, ..request(2000) });
+        let built = build(&history.database, &ContextRequest { repo_state, ..request(2000) });
         built.shown.iter().position(|id| *id == by_file)
     };
     assert_eq!(rank(RepoState::default()), None);
@@ -426,7 +426,8 @@ fn a_session_is_told_about_itself_only_after_a_compaction() {
     let history = rich();
     history.session("now", PATH, "main", NOW - HOUR);
     history.summary("now", "Name the retries", "Half of them have names.", "The other half.");
-    let text = |source| build(&history.database, &Request { source: Some(source), ..request(2000) }).text;
+    let text =
+        |source| build(&history.database, &ContextRequest { source: Some(source), ..request(2000) }).text;
     assert!(!text("resume").contains("Name the retries"));
     assert!(text("compact").contains("This session so far: Name the retries"), "{}", text("compact"));
 }
@@ -435,7 +436,9 @@ fn a_session_is_told_about_itself_only_after_a_compaction() {
 fn a_resumed_session_is_told_only_what_is_new() {
     let history = rich();
     history.session("now", PATH, "main", NOW - HOUR);
-    let at = |source, now| build(&history.database, &Request { source: Some(source), now, ..request(2000) });
+    let at = |source, now| {
+        build(&history.database, &ContextRequest { source: Some(source), now, ..request(2000) })
+    };
     let first = at("startup", NOW);
     let data = first.log_data(2000, "worker", Some("startup"));
     let session = Some(SessionId("now".into()));
@@ -498,7 +501,7 @@ fn with_search_notes_wait_for_the_prompt() {
     let recall = |_: &RelevanceQuery| Ok(Vec::new());
     let shown = |branch: &str, recall| {
         let repo_state = RepoState { branch: Some(branch.into()), ..RepoState::default() };
-        build(&history.database, &Request { repo_state, recall, ..request(2000) }).shown.len()
+        build(&history.database, &ContextRequest { repo_state, recall, ..request(2000) }).shown.len()
     };
     assert_eq!((shown("main", None), shown("main", Some(&recall as Recall<'_>))), (1, 0));
     assert_eq!(shown(RETRY, Some(&recall)), 2);
@@ -557,7 +560,7 @@ fn another_branch_is_named_and_its_code_is_left_out() {
 fn what_the_client_remembers_itself_is_not_told_again() {
     let history = rich();
     let memory = ["- Run the tests with `make test-fast`; the whole suite needs a storage".to_owned()];
-    let context = build(&history.database, &Request { client_memory: &memory, ..request(2000) }).text;
+    let context = build(&history.database, &ContextRequest { client_memory: &memory, ..request(2000) }).text;
     assert!(!context.contains("test-fast") && context.contains("two minutes ahead"), "{context}");
 }
 
@@ -667,7 +670,7 @@ proptest! {
                 commits: vec![text(4)],
             };
             for recall in [None, Some(&recall as Recall<'_>)] {
-                let context = build(database, &Request { repo_state: repo_state.clone(), recall, ..request(budget) });
+                let context = build(database, &ContextRequest { repo_state: repo_state.clone(), recall, ..request(budget) });
                 prop_assert!(tokens::ceiling(&context.text) <= budget, "{} > {budget}:\n{}", tokens::ceiling(&context.text), context.text);
                 prop_assert!(context.text.encode_utf16().count() <= MAX_CONTEXT_UNITS);
                 prop_assert_eq!(context.text.is_empty(), context.layers.is_empty());

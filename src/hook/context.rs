@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::notice::Start;
+use super::notice::SessionStart;
 use super::{Spooled, http};
 use crate::api::{PrintedContext, route};
 use crate::config::{Config, Environment};
-use crate::context::{self, Hint, RepoState, Request};
+use crate::context::{self, ContextRequest, Hint, RepoState};
 use crate::model::{Event, EventBody, Millis, SessionStamp};
 use crate::paths::Home;
 use crate::project::Project;
@@ -23,12 +23,12 @@ use crate::value;
 /// Prints the context for the session that `event` starts, and a message for the user; nothing if there is neither.
 /// `database` is there if the event went into it, `spooled` if it did not.
 pub fn print(
-    start: &Start<'_>,
+    start: &SessionStart<'_>,
     database: Option<&Connection>,
     spooled: Option<&Spooled>,
     mut output: impl Write,
 ) -> io::Result<()> {
-    let Start { home, config, environment, event } = *start;
+    let SessionStart { home, config, environment, event } = *start;
     let notice = start.needed(database).or_else(|| start.newer(spooled));
     let began = Instant::now();
     let opened = database.is_none().then(|| store::open_to_read(home, config.hook.busy_ms).ok()).flatten();
@@ -139,7 +139,7 @@ fn build(
     let project = projects::name_of(database, place).unwrap_or_default();
     let built = context::build(
         database,
-        &Request {
+        &ContextRequest {
             project: &project,
             project_path: &session.project_path,
             root: &place.root.to_string_lossy(),

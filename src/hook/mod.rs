@@ -101,7 +101,7 @@ pub fn run(
         // Another hook set was faster, and has said what there is to say.
         _ if kept.is_known => {}
         Verb::Context => {
-            let start = notice::Start { home: &home, config: &config, environment, event: &event };
+            let start = notice::SessionStart { home: &home, config: &config, environment, event: &event };
             context::print(&start, kept.database.as_ref(), kept.spooled.as_ref(), output)?;
         }
         Verb::New | Verb::Save if is_served => {

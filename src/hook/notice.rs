@@ -22,14 +22,14 @@ const DAY: Millis = 24 * HOUR;
 const NEWS: Millis = 30 * DAY;
 
 /// A session start, as far as a notice depends on it.
-pub struct Start<'s> {
+pub struct SessionStart<'s> {
     pub home: &'s Home,
     pub config: &'s Config,
     pub environment: &'s Environment,
     pub event: &'s Event,
 }
 
-impl Start<'_> {
+impl SessionStart<'_> {
     /// Returns the most urgent message that was not shown yet. Without a reader it stays for the next session.
     pub fn needed(&self, database: Option<&Connection>) -> Option<String> {
         let database = database.filter(|_| self.is_wanted())?;

@@ -1,7 +1,7 @@
 //! Lasting rules in Chinese sentences. 总是使用 instructs, 总是报错 describes.
 
 use super::each;
-use super::rules::{Leads, Led, Pause, Rule};
+use super::rules::{FoundRule, Leads, Led, Pause};
 
 const LEADS: Leads = Leads {
     plain: ("请|你|您|另外|还有|对了|注意|好的|麻烦|而且|在这个项目里|在这个项目中|我们", Pause::Joined),
@@ -16,7 +16,7 @@ const ACTS: &str = "使用|用|采用|运行|执行|写|编写|保持|添加|加
 /// Subjects of rules.
 const ARTIFACTS: &str = "单元测试|集成测试|测试|提交信息|提交|代码|注释|文件|迁移|函数|组件|变量|密码|密钥|分支|日志|文档|接口|依赖";
 
-pub(super) fn rule(text: &str, corrects: bool) -> Option<Rule> {
+pub(super) fn rule(text: &str, corrects: bool) -> Option<FoundRule> {
     let Led { rest, corrects, lasts } = LEADS.strip(text, corrects);
     let claim = rest.split(['，', ',']).next().unwrap_or_default();
     let asks = rest.ends_with(['吗', '呢', '么']);
@@ -48,18 +48,18 @@ pub(super) fn rule(text: &str, corrects: bool) -> Option<Rule> {
         || of_artifacts(claim)
         || (lasts && (acts(rest) || refused(rest).is_some() || rest.starts_with('都')))
     {
-        return Some(Rule::strict(rest));
+        return Some(FoundRule::strict(rest));
     }
     if refused(claim)
         .is_some_and(|next| after(next, "用|使用|再用").is_some_and(|what| what.chars().count() >= 2))
     {
-        return Some(Rule::custom(rest));
+        return Some(FoundRule::custom(rest));
     }
     let compares = rest.contains("而不是") || rest.contains("代替");
     let uses = after(rest, "使用|用|应该用|应该使用|要用|改用|采用").is_some();
     // 我们 was stripped as a lead.
     let by_us = text.contains("我们用") || text.contains("我们使用");
-    (uses && (compares || corrects || by_us)).then(|| Rule::comparison(rest)).flatten()
+    (uses && (compares || corrects || by_us)).then(|| FoundRule::comparison(rest)).flatten()
 }
 
 /// Returns the text behind 不要 or 别, unless they begin another word: 不要紧, 别的, 别人.

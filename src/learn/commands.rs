@@ -10,7 +10,7 @@ use crate::tools::{Outcome, shell};
 /// A shell command that a turn ran, or an edit between two of them, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the variants' own names")]
-pub enum Activity {
+pub enum TurnStep {
     Edit,
     Ran(Run),
 }
@@ -23,7 +23,7 @@ pub struct Run {
     /// The command line as typed.
     pub line: String,
     /// Its purpose, if it checks the project.
-    pub purpose: Option<Check>,
+    pub purpose: Option<CheckKind>,
     /// Its outcome.
     pub outcome: Outcome,
     /// The specific error of a failed command, without the parts that differ between runs.
@@ -33,7 +33,7 @@ pub struct Run {
 /// The purposes of commands that check a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the variants' own names")]
-pub enum Check {
+pub enum CheckKind {
     Test,
     Build,
     Lint,
@@ -51,7 +51,7 @@ const LONGEST_SIGNATURE: usize = 90;
 
 /// Returns the checks that a turn ran and the repairs that it found, each as the learning it becomes when enough
 /// sessions have it.
-pub fn sightings(activities: &[Activity]) -> Vec<Sighting> {
+pub fn sightings(activities: &[TurnStep]) -> Vec<Sighting> {
     let mut found: Vec<Sighting> = Vec::new();
     let checks = activities.iter().filter_map(check);
     let repairs = (0..activities.len()).filter_map(|at| repair(&activities[at..]));
@@ -73,16 +73,16 @@ fn is_clean(sighting: &Sighting) -> bool {
     cleaned(draft).is_some_and(|draft| draft.content == sighting.subject)
 }
 
-fn check(activity: &Activity) -> Option<Sighting> {
-    let Activity::Ran(run) = activity else { return None };
+fn check(activity: &TurnStep) -> Option<Sighting> {
+    let TurnStep::Ran(run) = activity else { return None };
     let purpose = run.purpose.filter(|_| !run.outcome.failed())?;
     let line = command_line(&run.line)?;
     let subject = match purpose {
-        Check::Test => format!("Run the tests with `{line}`"),
-        Check::Build => format!("Build with `{line}`"),
-        Check::Lint => format!("Lint with `{line}`"),
-        Check::Format => format!("Format with `{line}`"),
-        Check::Task => format!("Project task: `{line}`"),
+        CheckKind::Test => format!("Run the tests with `{line}`"),
+        CheckKind::Build => format!("Build with `{line}`"),
+        CheckKind::Lint => format!("Lint with `{line}`"),
+        CheckKind::Format => format!("Format with `{line}`"),
+        CheckKind::Task => format!("Project task: `{line}`"),
     };
     let is_certain = run.outcome.succeeded();
     Some(Sighting { kind: Kind::Command, subject, sources: vec![run.event], is_certain })
@@ -90,13 +90,13 @@ fn check(activity: &Activity) -> Option<Sighting> {
 
 /// The repair of the first activity, if it failed: another form of the command that succeeds, or a command after which
 /// the same line succeeds. An edit in between would be the repair.
-fn repair(activities: &[Activity]) -> Option<Sighting> {
-    let Some((Activity::Ran(failed), later)) = activities.split_first() else { return None };
+fn repair(activities: &[TurnStep]) -> Option<Sighting> {
+    let Some((TurnStep::Ran(failed), later)) = activities.split_first() else { return None };
     let signature = failed.signature.as_deref().filter(|_| failed.outcome.failed())?;
     let line = command_line(&failed.line)?;
     let later: Vec<(&Run, Option<String>)> = later
         .iter()
-        .map_while(|activity| if let Activity::Ran(run) = activity { Some(run) } else { None })
+        .map_while(|activity| if let TurnStep::Ran(run) = activity { Some(run) } else { None })
         .map(|run| (run, command_line(&run.line)))
         .collect();
     let is_again = |next: &Option<String>| next.as_deref() == Some(line.as_str());

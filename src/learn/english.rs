@@ -5,7 +5,7 @@
 //! programs, and if a later session can understand it without the one it was written in.
 
 use super::each;
-use super::rules::{Leads, Led, Pause, Rule};
+use super::rules::{FoundRule, Leads, Led, Pause};
 use crate::text::is_one_of;
 
 const LEADS: Leads = Leads {
@@ -72,7 +72,7 @@ const ARTIFACTS: &str = "test|unit test|commit|message|file|migration|function|m
     serializer|schema|event|job|task|request|pull request|merge request|callback|loop|test case|flag|setting|line|\
     language|title|description|bug|helper|library|libraries|tool|feature branch|credential|key|resource|script|plugin";
 
-pub(super) fn rule(text: &str, corrects: bool) -> Option<Rule> {
+pub(super) fn rule(text: &str, corrects: bool) -> Option<FoundRule> {
     let Led { rest, corrects, lasts } = LEADS.strip(text, corrects);
     let (rest, lasts) = if let Some(rest) = without_lasting_end(rest) { (rest, true) } else { (rest, lasts) };
     let lower = lowered(rest);
@@ -83,13 +83,13 @@ pub(super) fn rule(text: &str, corrects: bool) -> Option<Rule> {
     let main = after_condition(claim);
     let strict = is_absolute(main) || person(main) || is_before_each(main) || (lasts && states(main));
     if strict || artifact(main) {
-        return Some(Rule::strict(rest));
+        return Some(FoundRule::strict(rest));
     }
     let custom = refuses(main, has_reason) || allows_only(main) || is_custom(main) || is_preference(main);
     if custom {
-        return Some(Rule::custom(rest));
+        return Some(FoundRule::custom(rest));
     }
-    compares(main, corrects).then(|| Rule::comparison(rest)).flatten().or_else(|| later_clause(rest))
+    compares(main, corrects).then(|| FoundRule::comparison(rest)).flatten().or_else(|| later_clause(rest))
 }
 
 /// The lower-case sentence, with one form of "don't".
@@ -115,7 +115,7 @@ fn claim(lower: &str) -> (&str, bool) {
 }
 
 /// "Fix the login, and please never log passwords": only clauses that cannot belong to the task before them.
-fn later_clause(text: &str) -> Option<Rule> {
+fn later_clause(text: &str) -> Option<FoundRule> {
     let lower = text.to_ascii_lowercase();
     let starts = each(", | and | but ")
         .flat_map(|joint| lower.match_indices(joint).map(|(at, joint)| at + joint.len()).collect::<Vec<_>>());
@@ -131,13 +131,13 @@ fn later_clause(text: &str) -> Option<Rule> {
 }
 
 /// "Can you always run the linter?" asks for something; other questions ask about it.
-pub(super) fn request(text: &str) -> Option<Rule> {
+pub(super) fn request(text: &str) -> Option<FoundRule> {
     let text = LEADS.strip(text, false).rest;
     let start = each("can you |could you |would you |will you ")
         .find(|start| text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start)))?;
     let rest = LEADS.strip(&text[start.len()..], false).rest;
     let lower = lowered(rest);
-    (stands_alone(&lower) && is_absolute(&lower)).then(|| Rule::strict(rest))
+    (stands_alone(&lower) && is_absolute(&lower)).then(|| FoundRule::strict(rest))
 }
 
 /// "Use tabs from now on".

@@ -1,7 +1,7 @@
 //! Lasting rules in German sentences. "Immer noch" and "gibt immer null zurück" are none.
 
 use super::each;
-use super::rules::{Leads, Led, Pause, Rule};
+use super::rules::{FoundRule, Leads, Led, Pause};
 
 const LEADS: Leads = Leads {
     plain: (
@@ -29,7 +29,7 @@ const ARTIFACTS: &str = "tests|unit-tests|commits|commit-nachrichten|commit-mess
     komponenten|importe|fehlermeldungen|passwörter|secrets|tokens|branches|typen|kommentare|logs|abfragen|skripte|module|\
     variablen|konstanten|änderungen|abhängigkeiten|schnittstellen|pull-requests|prs|texte|namen";
 
-pub(super) fn rule(text: &str, corrects: bool) -> Option<Rule> {
+pub(super) fn rule(text: &str, corrects: bool) -> Option<FoundRule> {
     let Led { rest, corrects, lasts } = LEADS.strip(text, corrects);
     let lower = rest.to_lowercase();
     let claim = each(", weil |, da |, denn |, sonst |, damit ")
@@ -57,7 +57,7 @@ pub(super) fn rule(text: &str, corrects: bool) -> Option<Rule> {
         || (is_order && each("in zukunft|künftig|ab jetzt|ab sofort").any(|when| claim.contains(when)))
         || (lasts && words.len() >= 3 && (is_order || words.last().is_some_and(|last| last.ends_with('n'))))
     {
-        return Some(Rule::strict(rest));
+        return Some(FoundRule::strict(rest));
     }
     let uses = matches!(first, "verwende" | "benutze" | "benutz" | "nutze" | "nutz" | "nimm");
     let refuses_use = is_no(&first) && words.last().is_some_and(|last| is_one_of(last, USING));
@@ -65,11 +65,11 @@ pub(super) fn rule(text: &str, corrects: bool) -> Option<Rule> {
     let prefers = first == "ich" && second == "bevorzuge";
     let by_custom = first == "wir" && matches!(second, "verwenden" | "benutzen" | "nutzen");
     if (refuses || by_custom || prefers) && words.len() >= 3 {
-        return Some(Rule::custom(rest));
+        return Some(FoundRule::custom(rest));
     }
     let compares = words.iter().any(|word| matches!(*word, "statt" | "anstatt" | "anstelle" | "sondern"))
         || claim.contains(", nicht ");
-    (uses && (corrects || compares)).then(|| Rule::comparison(rest)).flatten()
+    (uses && (corrects || compares)).then(|| FoundRule::comparison(rest)).flatten()
 }
 
 /// "Immer pnpm verwenden", "niemals auf main pushen": the verb comes last. "Immer noch" and "nie wieder" differ, and

@@ -1,7 +1,7 @@
 //! Lasting rules in Japanese sentences: a request has its own endings; 必ず失敗する describes.
 
 use super::each;
-use super::rules::{Leads, Led, Pause, Rule};
+use super::rules::{FoundRule, Leads, Led, Pause};
 
 const LEADS: Leads = Leads {
     plain: ("あと|それと|また|なお|ちなみに|すみません|このプロジェクトでは", Pause::Mark),
@@ -15,7 +15,7 @@ const POINTING: &str = "それ|これ|あれ|そっち|こっち|その";
 const ENDS: &str = "ください|下さい|してね|して|使って|しないで|ないで|こと|なさい|お願いします|お願い|ように|置いて|書いて|入れて|付けて|避けて|\
     いけません|いけない|ならない|なりません|禁止|禁止です";
 
-pub(super) fn rule(text: &str, corrects: bool) -> Option<Rule> {
+pub(super) fn rule(text: &str, corrects: bool) -> Option<FoundRule> {
     let Led { rest, corrects, lasts } = LEADS.strip(text, corrects);
     let end = rest.trim_end_matches(['ね', 'よ', '！', '!', ' ']);
     let has = |list: &'static str| each(list).any(|word| rest.contains(word));
@@ -27,12 +27,12 @@ pub(super) fn rule(text: &str, corrects: bool) -> Option<Rule> {
     let forbids =
         each("はいけません|はいけない|はならない|はなりません|禁止|禁止です").any(|word| end.ends_with(word));
     if lasts || forbids || has("常に|必ず|絶対に|いつも|決して|毎回") {
-        return Some(Rule::strict(rest));
+        return Some(FoundRule::strict(rest));
     }
     if has("使わないで|使用しないで|使わないこと|使用しないこと") {
-        return Some(Rule::custom(rest));
+        return Some(FoundRule::custom(rest));
     }
     let uses = has("を使って|を使用して|で実行して");
     let compares = has("ではなく|じゃなく|の代わりに|よりも");
-    (uses && (corrects || compares)).then(|| Rule::comparison(rest)).flatten()
+    (uses && (corrects || compares)).then(|| FoundRule::comparison(rest)).flatten()
 }

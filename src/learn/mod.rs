@@ -22,7 +22,7 @@ use crate::privacy::redact::Redactor;
 use crate::privacy::tags::PrivateTags;
 
 pub use by_model::{KnownList, by_model};
-pub use commands::{Activity, Check, Run, sightings};
+pub use commands::{CheckKind, Run, TurnStep, sightings};
 pub use equivalence::{contradicts, includes, is_negated, is_same, restates};
 pub use weigh::{weigh, weigh_by_hand};
 

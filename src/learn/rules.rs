@@ -6,14 +6,14 @@ use crate::model::{Category, LearningDraft};
 
 /// A rule found in a sentence.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Rule {
+pub(super) struct FoundRule {
     /// The sentence without the words that lead to it.
     pub content: String,
     /// Initial confidence.
     pub confidence: f64,
 }
 
-impl Rule {
+impl FoundRule {
     /// "Always …", "never …", "from now on …".
     pub fn strict(content: impl Into<String>) -> Self {
         Self { content: content.into(), confidence: confidence::RULE }
@@ -121,7 +121,7 @@ pub(super) fn stated(prompt: &str) -> Vec<LearningDraft> {
     drafts
 }
 
-fn rule(sentence: &Sentence, corrects: bool) -> Option<Rule> {
+fn rule(sentence: &Sentence, corrects: bool) -> Option<FoundRule> {
     let text = sentence.text.as_str();
     if sentence.asks {
         return english::request(text);

@@ -282,12 +282,12 @@ const SUCCEEDED: Outcome = Outcome::Certain(Exit::Success);
 const FAILED: Outcome = Outcome::Certain(Exit::Failure);
 const UNKNOWN: Outcome = Outcome::Unknown;
 
-fn ran(event: i64, line: &str, purpose: Option<Check>, outcome: Outcome) -> Activity {
+fn ran(event: i64, line: &str, purpose: Option<CheckKind>, outcome: Outcome) -> TurnStep {
     let signature = (outcome == FAILED).then(|| "error: no such subcommand".to_owned());
-    Activity::Ran(Run { event, line: line.into(), purpose, outcome, signature })
+    TurnStep::Ran(Run { event, line: line.into(), purpose, outcome, signature })
 }
 
-fn subjects(activities: &[Activity]) -> Vec<String> {
+fn subjects(activities: &[TurnStep]) -> Vec<String> {
     sightings(activities).into_iter().map(|sighting| sighting.subject).collect()
 }
 
@@ -302,17 +302,17 @@ fn checks_are_normalised() {
         ("source .venv/bin/activate && pytest", "source .venv/bin/activate && pytest"),
         ("go test ./... -run 'Fast|Slow'", "go test ./... -run 'Fast|Slow'"),
     ] {
-        let found = subjects(&[ran(1, line, Some(Check::Test), UNKNOWN)]);
+        let found = subjects(&[ran(1, line, Some(CheckKind::Test), UNKNOWN)]);
         assert_eq!(found, [format!("Run the tests with `{expected}`")], "{line}");
     }
     for line in
         ["cargo test --help", "jest --listTests", "make -h", "cargo test || true; make", "cat <<E\nx\nE"]
     {
-        assert_eq!(subjects(&[ran(1, line, Some(Check::Test), SUCCEEDED)]), [""; 0], "{line}");
+        assert_eq!(subjects(&[ran(1, line, Some(CheckKind::Test), SUCCEEDED)]), [""; 0], "{line}");
     }
-    let failed = ran(1, "cargo test", Some(Check::Test), FAILED);
+    let failed = ran(1, "cargo test", Some(CheckKind::Test), FAILED);
     assert_eq!(subjects(&[failed, ran(2, "git status", None, SUCCEEDED)]), [""; 0]);
-    let certain = |outcome| sightings(&[ran(1, "make", Some(Check::Build), outcome)])[0].is_certain;
+    let certain = |outcome| sightings(&[ran(1, "make", Some(CheckKind::Build), outcome)])[0].is_certain;
     assert!(certain(SUCCEEDED) && !certain(UNKNOWN));
 }
 
@@ -330,7 +330,7 @@ fn repairs_need_a_certain_success() {
     let expected = "`rtk bun test` fails with \"error: no such subcommand\": run `docker compose up -d`";
     assert_eq!(subjects(&[fails(), starts.clone(), again.clone()]), [expected]);
     for activities in [
-        vec![fails(), Activity::Edit, works(SUCCEEDED)],
+        vec![fails(), TurnStep::Edit, works(SUCCEEDED)],
         vec![fails(), works(UNKNOWN)],
         vec![fails(), again],
         vec![fails(), starts],

@@ -6,7 +6,7 @@ use reqwest::header::HeaderName;
 use serde_json::{Map, Value, json};
 
 use super::api::{Api, Manner, Offer};
-use super::{Failure, Request, Response, Usage};
+use super::{Failure, ModelRequest, Response, Usage};
 
 /// Thinking is left on: some models require it.
 const THINKING: u8 = 1;
@@ -26,7 +26,7 @@ const OFFERS: [Offer; 3] = [
 pub struct Anthropic(pub(super) Arc<Api>);
 
 impl Anthropic {
-    pub(super) async fn complete(&self, request: &Request) -> Result<Response, Failure> {
+    pub(super) async fn complete(&self, request: &ModelRequest) -> Result<Response, Failure> {
         // The usual base URL has no version; some gateways are configured with it.
         let has_version = self.0.endpoint.path().ends_with("/v1");
         let manner = Manner {
@@ -40,7 +40,7 @@ impl Anthropic {
         self.response(request, &answer)
     }
 
-    fn question(&self, request: &Request, given_up: u8) -> Value {
+    fn question(&self, request: &ModelRequest, given_up: u8) -> Value {
         let tool = &request.tool;
         let mut question = json!({
             "model": self.0.model,
@@ -73,7 +73,7 @@ impl Anthropic {
         json!([{ "type": "text", "text": text, "cache_control": { "type": "ephemeral" } }])
     }
 
-    fn response(&self, request: &Request, answer: &Value) -> Result<Response, Failure> {
+    fn response(&self, request: &ModelRequest, answer: &Value) -> Result<Response, Failure> {
         let Some(blocks) = answer.get("content").and_then(Value::as_array) else {
             return Err(self.0.endpoint.not_the_api(answer));
         };

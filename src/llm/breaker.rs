@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::failure::{ProviderFailure, Trouble};
+use super::failure::{ProviderFailure, ProviderProblem};
 use crate::model::Millis;
 
 /// Initial wait; each failed probe doubles it.
@@ -30,7 +30,7 @@ struct Machine {
 
 #[derive(Debug, Clone)]
 struct Open {
-    kind: Trouble,
+    kind: ProviderProblem,
     message: String,
     since: Millis,
     failed_at: Millis,
@@ -48,7 +48,7 @@ pub enum BreakerState {
     /// All callers wait.
     Open {
         /// The kind of problem.
-        kind: Trouble,
+        kind: ProviderProblem,
         /// The problem, as a sentence for the user.
         message: String,
         /// Start time of the problem.
@@ -221,7 +221,7 @@ mod tests {
 
     fn trouble(retry_after_s: Option<u64>) -> ProviderFailure {
         ProviderFailure {
-            kind: Trouble::Overloaded,
+            kind: ProviderProblem::Overloaded,
             message: "too much".into(),
             retry_after: retry_after_s.map(Duration::from_secs),
             may_cost: false,

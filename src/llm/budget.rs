@@ -54,7 +54,7 @@ pub fn most_tokens(bytes: usize) -> u64 {
 
 /// The decision about a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Verdict {
+pub enum BudgetDecision {
     /// It stays below the ceiling, whatever the response.
     Allowed,
     /// It might exceed the ceiling.
@@ -70,12 +70,12 @@ pub enum Verdict {
 
 /// Decides about a call that costs `at_most` on a day that has cost `spent`: finished calls, and
 /// running ones at their maximum.
-pub fn decide(spent: f64, at_most: f64, ceiling: f64) -> Verdict {
+pub fn decide(spent: f64, at_most: f64, ceiling: f64) -> BudgetDecision {
     // Sums of many small amounts have rounding errors: tolerate a billionth of a dollar.
     if spent + at_most <= ceiling + 1e-9 {
-        Verdict::Allowed
+        BudgetDecision::Allowed
     } else {
-        Verdict::OverCeiling { spent, at_most, ceiling }
+        BudgetDecision::OverCeiling { spent, at_most, ceiling }
     }
 }
 
@@ -131,10 +131,10 @@ mod tests {
 
     #[test]
     fn the_ceiling_holds_for_the_most_expensive_response() {
-        assert_eq!(decide(0.0, 0.05, 1.0), Verdict::Allowed);
-        assert_eq!(decide(0.95, 0.05, 1.0), Verdict::Allowed);
-        assert!(matches!(decide(0.96, 0.05, 1.0), Verdict::OverCeiling { .. }));
-        assert_eq!(decide(0.0, 0.0, 0.0), Verdict::Allowed, "a free call needs no budget");
-        assert!(matches!(decide(0.0, 0.001, 0.0), Verdict::OverCeiling { .. }));
+        assert_eq!(decide(0.0, 0.05, 1.0), BudgetDecision::Allowed);
+        assert_eq!(decide(0.95, 0.05, 1.0), BudgetDecision::Allowed);
+        assert!(matches!(decide(0.96, 0.05, 1.0), BudgetDecision::OverCeiling { .. }));
+        assert_eq!(decide(0.0, 0.0, 0.0), BudgetDecision::Allowed, "a free call needs no budget");
+        assert!(matches!(decide(0.0, 0.001, 0.0), BudgetDecision::OverCeiling { .. }));
     }
 }

@@ -19,9 +19,9 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
-use super::failure::{self, Failure, Trouble};
-use super::guard::{self, Job};
-use super::{Request, Response, Usage, anthropic};
+use super::failure::{self, Failure, ProviderProblem};
+use super::guard::{self, GuardedCommand};
+use super::{ModelRequest, Response, Usage, anthropic};
 use crate::config::{Environment, Outgoing};
 
 /// Each takes 190 MB, so only one runs at a time in the whole process, across configuration
@@ -119,8 +119,8 @@ impl ClaudeCli {
         &self.0.model
     }
 
-    pub(super) async fn complete(&self, request: &Request) -> Result<Response, Failure> {
-        let stopping = || Failure::provider(Trouble::Server, "the worker is stopping");
+    pub(super) async fn complete(&self, request: &ModelRequest) -> Result<Response, Failure> {
+        let stopping = || Failure::provider(ProviderProblem::Server, "the worker is stopping");
         let permit = ONE_AT_A_TIME.acquire().await.map_err(|_| stopping())?;
         let (wanted, unwanted) = oneshot::channel::<()>();
         let setup = Arc::clone(&self.0);
@@ -137,7 +137,7 @@ impl ClaudeCli {
         self.response(request, ending?)
     }
 
-    fn response(&self, request: &Request, output: Output) -> Result<Response, Failure> {
+    fn response(&self, request: &ModelRequest, output: Output) -> Result<Response, Failure> {
         // The result is the last line; other output comes before it.
         let parse = |line| serde_json::from_str::<Value>(line).ok().filter(Value::is_object);
         let Some(answer) = output.answer.lines().rev().find_map(parse) else {
@@ -166,7 +166,7 @@ struct Output {
 }
 
 impl Setup {
-    fn job(&self, request: &Request) -> Job {
+    fn job(&self, request: &ModelRequest) -> GuardedCommand {
         let fixed =
             ["-p", "--output-format", "json", "--model", &self.model, "--setting-sources", "", "--settings"];
         let more =
@@ -180,7 +180,7 @@ impl Setup {
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
             ("PATH", &self.path_for_client()),
         ];
-        Job {
+        GuardedCommand {
             program: self.program.clone(),
             arguments,
             set: self
@@ -242,10 +242,14 @@ impl Setup {
     }
 
     /// Runs it until it ends, the time is over, or the caller drops the call.
-    async fn run(&self, job: &Job, mut unwanted: oneshot::Receiver<()>) -> Result<Output, Failure> {
+    async fn run(
+        &self,
+        job: &GuardedCommand,
+        mut unwanted: oneshot::Receiver<()>,
+    ) -> Result<Output, Failure> {
         let cannot = |error| {
             let what = format!("cannot start claude with {}: {error}", self.guard.display());
-            Failure::provider(Trouble::Unreachable, what)
+            Failure::provider(ProviderProblem::Unreachable, what)
         };
         let line = serde_json::to_string(job).map_err(|error| cannot(error.into()))? + "\n";
         let mut child = self.command().spawn().map_err(cannot)?;
@@ -266,7 +270,7 @@ impl Setup {
         let Some(status) = status else {
             self.end(&mut child, group).await;
             let what = format!("claude did not answer within {} s", self.timeout.as_secs_f32());
-            return Err(Failure::provider(Trouble::Timeout, what).may_cost());
+            return Err(Failure::provider(ProviderProblem::Timeout, what).may_cost());
         };
         let mut output = pin!(async { (text(answer).await, text(complaint).await) });
         let (answer, complaint) = match tokio::time::timeout(DRAIN, &mut output).await {
@@ -330,7 +334,7 @@ fn not_an_answer(output: &Output) -> Failure {
     let message = if output.complaint.trim().is_empty() { &output.answer } else { &output.complaint };
     let how = output.code.map_or("was killed".into(), |code| format!("ended with code {code}"));
     let what = format!("claude {how} without an answer: {}", failure::one_line(message));
-    Failure::provider(of_words(message).unwrap_or(Trouble::Server), what)
+    Failure::provider(of_words(message).unwrap_or(ProviderProblem::Server), what)
 }
 
 /// Builds the failure that a response reports.
@@ -347,7 +351,7 @@ fn of_error(answer: &Value, message: &str, usage: Option<Usage>) -> Failure {
     } else if let Some(status) = status.and_then(|status| u16::try_from(status).ok()) {
         failure::of_message("the API behind claude", status, &message, &answer.to_string())
     } else {
-        Failure::provider(Trouble::Server, format!("claude reported: {message}"))
+        Failure::provider(ProviderProblem::Server, format!("claude reported: {message}"))
     };
     match failure {
         Failure::Item { message, response, .. } => Failure::Item { message, response, usage },
@@ -356,33 +360,33 @@ fn of_error(answer: &Value, message: &str, usage: Option<Usage>) -> Failure {
 }
 
 /// Recognises the client's own messages about problems with its provider.
-fn of_words(message: &str) -> Option<Trouble> {
-    const PHRASES: [(&str, Trouble); 15] = [
-        ("/login", Trouble::Auth),
-        ("not logged in", Trouble::Auth),
-        ("oauth token", Trouble::Auth),
-        ("issue with the selected model", Trouble::Model),
-        ("usage limit reached", Trouble::RateLimited),
-        ("limit reached", Trouble::RateLimited),
-        ("hit your limit", Trouble::RateLimited),
-        ("hit your session limit", Trouble::RateLimited),
-        ("hit your weekly limit", Trouble::RateLimited),
-        ("hit your usage limit", Trouble::RateLimited),
-        ("connection error", Trouble::Unreachable),
-        ("connection_failed", Trouble::Unreachable),
-        ("econnrefused", Trouble::Unreachable),
-        ("unable to connect", Trouble::Unreachable),
-        ("request timed out", Trouble::Timeout),
+fn of_words(message: &str) -> Option<ProviderProblem> {
+    const PHRASES: [(&str, ProviderProblem); 15] = [
+        ("/login", ProviderProblem::Auth),
+        ("not logged in", ProviderProblem::Auth),
+        ("oauth token", ProviderProblem::Auth),
+        ("issue with the selected model", ProviderProblem::Model),
+        ("usage limit reached", ProviderProblem::RateLimited),
+        ("limit reached", ProviderProblem::RateLimited),
+        ("hit your limit", ProviderProblem::RateLimited),
+        ("hit your session limit", ProviderProblem::RateLimited),
+        ("hit your weekly limit", ProviderProblem::RateLimited),
+        ("hit your usage limit", ProviderProblem::RateLimited),
+        ("connection error", ProviderProblem::Unreachable),
+        ("connection_failed", ProviderProblem::Unreachable),
+        ("econnrefused", ProviderProblem::Unreachable),
+        ("unable to connect", ProviderProblem::Unreachable),
+        ("request timed out", ProviderProblem::Timeout),
     ];
     failure::of_words(message).or_else(|| failure::first_phrase(&PHRASES, message))
 }
 
 /// Returns the time to wait: until the limit ends, if the message contains it ("…limit
 /// reached|1750708800").
-fn wait(kind: Trouble, message: &str) -> Option<Duration> {
+fn wait(kind: ProviderProblem, message: &str) -> Option<Duration> {
     let until = message.split('|').nth(1).and_then(|rest| rest.split(' ').next()?.parse::<i64>().ok());
     let left = until.map(|until| u64::try_from(until - Timestamp::now().as_second()).unwrap_or_default());
-    (kind == Trouble::RateLimited).then(|| left.map_or(LIMIT_WAIT, Duration::from_secs))
+    (kind == ProviderProblem::RateLimited).then(|| left.map_or(LIMIT_WAIT, Duration::from_secs))
 }
 
 /// Extracts the status from messages of clients that do not report it otherwise ("API Error: 529

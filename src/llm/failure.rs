@@ -37,7 +37,7 @@ pub enum Failure {
 #[error("{message}")]
 pub struct ProviderFailure {
     /// The kind of problem.
-    pub kind: Trouble,
+    pub kind: ProviderProblem,
     /// The problem and its remedy, as a sentence for the user.
     pub message: String,
     /// The wait that the provider asks for.
@@ -50,7 +50,7 @@ pub struct ProviderFailure {
 /// The kinds of provider problems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Trouble {
+pub enum ProviderProblem {
     /// No connection, or a broken one.
     Unreachable,
     /// No complete response in time.
@@ -71,7 +71,7 @@ pub enum Trouble {
     NotTheApi,
 }
 
-impl Trouble {
+impl ProviderProblem {
     /// True if the provider refuses us until the user does something.
     pub fn is_refusal(self) -> bool {
         matches!(self, Self::Auth | Self::Billing | Self::Model)
@@ -91,7 +91,7 @@ impl Trouble {
 
 impl Failure {
     /// Builds a failure of the provider, with a remedy if there is one.
-    pub(super) fn provider(kind: Trouble, what: impl Into<String>) -> Self {
+    pub(super) fn provider(kind: ProviderProblem, what: impl Into<String>) -> Self {
         let mut message: String = what.into();
         if !kind.advice().is_empty() {
             message = format!("{}. {}", message.trim_end_matches('.'), kind.advice());
@@ -145,53 +145,53 @@ pub(super) fn of_message(who: &str, status: u16, text: &str, body: &str) -> Fail
 }
 
 /// Returns the provider problem behind a status and a message; `None` if the item is at fault.
-fn trouble_of(status: u16, text: &str) -> Option<Trouble> {
+fn trouble_of(status: u16, text: &str) -> Option<ProviderProblem> {
     let by_words = || of_words(text);
     match status {
         400 | 413 | 422 => by_words(),
-        401 | 403 => Some(by_words().unwrap_or(Trouble::Auth)),
-        402 => Some(Trouble::Billing),
-        404 => Some(by_words().unwrap_or(Trouble::Model)),
-        407 => Some(Trouble::Unreachable),
-        408 | 504 => Some(Trouble::Timeout),
-        429 => Some(by_words().unwrap_or(Trouble::RateLimited)),
-        503 | 529 => Some(by_words().unwrap_or(Trouble::Overloaded)),
-        409 | 500..=599 => Some(by_words().unwrap_or(Trouble::Server)),
-        _ => Some(Trouble::NotTheApi),
+        401 | 403 => Some(by_words().unwrap_or(ProviderProblem::Auth)),
+        402 => Some(ProviderProblem::Billing),
+        404 => Some(by_words().unwrap_or(ProviderProblem::Model)),
+        407 => Some(ProviderProblem::Unreachable),
+        408 | 504 => Some(ProviderProblem::Timeout),
+        429 => Some(by_words().unwrap_or(ProviderProblem::RateLimited)),
+        503 | 529 => Some(by_words().unwrap_or(ProviderProblem::Overloaded)),
+        409 | 500..=599 => Some(by_words().unwrap_or(ProviderProblem::Server)),
+        _ => Some(ProviderProblem::NotTheApi),
     }
 }
 
 /// Returns the provider problem that an API's message describes, whatever the status. The phrases
 /// are long enough not to match by chance: an API may quote the prompt in its message.
-pub(super) fn of_words(text: &str) -> Option<Trouble> {
+pub(super) fn of_words(text: &str) -> Option<ProviderProblem> {
     first_phrase(
         &[
-            ("credit balance is too low", Trouble::Billing),
-            ("reached your specified api usage limits", Trouble::Billing),
-            ("reached your specified workspace api usage limits", Trouble::Billing),
-            ("insufficient_quota", Trouble::Billing),
-            ("insufficient credits", Trouble::Billing),
-            ("exceeded your current quota", Trouble::Billing),
-            ("billing_error", Trouble::Billing),
-            ("billing hard limit", Trouble::Billing),
-            ("invalid x-api-key", Trouble::Auth),
-            ("invalid api key", Trouble::Auth),
-            ("incorrect api key", Trouble::Auth),
-            ("api key not valid", Trouble::Auth),
-            ("authentication_error", Trouble::Auth),
-            ("not a valid model", Trouble::Model),
-            ("unknown model", Trouble::Model),
-            ("model_not_found", Trouble::Model),
-            ("model_not_supported", Trouble::Model),
-            ("rate_limit_error", Trouble::RateLimited),
-            ("overloaded_error", Trouble::Overloaded),
+            ("credit balance is too low", ProviderProblem::Billing),
+            ("reached your specified api usage limits", ProviderProblem::Billing),
+            ("reached your specified workspace api usage limits", ProviderProblem::Billing),
+            ("insufficient_quota", ProviderProblem::Billing),
+            ("insufficient credits", ProviderProblem::Billing),
+            ("exceeded your current quota", ProviderProblem::Billing),
+            ("billing_error", ProviderProblem::Billing),
+            ("billing hard limit", ProviderProblem::Billing),
+            ("invalid x-api-key", ProviderProblem::Auth),
+            ("invalid api key", ProviderProblem::Auth),
+            ("incorrect api key", ProviderProblem::Auth),
+            ("api key not valid", ProviderProblem::Auth),
+            ("authentication_error", ProviderProblem::Auth),
+            ("not a valid model", ProviderProblem::Model),
+            ("unknown model", ProviderProblem::Model),
+            ("model_not_found", ProviderProblem::Model),
+            ("model_not_supported", ProviderProblem::Model),
+            ("rate_limit_error", ProviderProblem::RateLimited),
+            ("overloaded_error", ProviderProblem::Overloaded),
         ],
         text,
     )
 }
 
 /// Returns the problem of the first phrase that the text contains, case-insensitive.
-pub(super) fn first_phrase(phrases: &[(&str, Trouble)], text: &str) -> Option<Trouble> {
+pub(super) fn first_phrase(phrases: &[(&str, ProviderProblem)], text: &str) -> Option<ProviderProblem> {
     let text = text.to_ascii_lowercase();
     phrases.iter().find(|(phrase, _)| text.contains(phrase)).map(|(_, kind)| *kind)
 }
@@ -208,7 +208,7 @@ pub(super) fn of_strange_body(who: &str, body: &str) -> Failure {
     } else {
         format!("{who} answered with something that is not JSON: {}", one_line(trimmed))
     };
-    Failure::provider(Trouble::NotTheApi, what)
+    Failure::provider(ProviderProblem::NotTheApi, what)
 }
 
 /// Extracts a one-line message from an error body: its type and message, a page's title, or its
@@ -269,7 +269,7 @@ pub(super) fn parse_retry_after(header: &str, now: Timestamp) -> Option<Duration
 mod tests {
     use super::*;
 
-    fn kind(status: u16, body: &str) -> Option<Trouble> {
+    fn kind(status: u16, body: &str) -> Option<ProviderProblem> {
         match of_status("the-host", status, body) {
             Failure::Provider(failure) => Some(failure.kind),
             Failure::Item { .. } => None,
@@ -282,21 +282,21 @@ mod tests {
             (400, None),
             (413, None),
             (422, None),
-            (401, Some(Trouble::Auth)),
-            (402, Some(Trouble::Billing)),
-            (403, Some(Trouble::Auth)),
-            (404, Some(Trouble::Model)),
-            (407, Some(Trouble::Unreachable)),
-            (408, Some(Trouble::Timeout)),
-            (409, Some(Trouble::Server)),
-            (429, Some(Trouble::RateLimited)),
-            (500, Some(Trouble::Server)),
-            (502, Some(Trouble::Server)),
-            (503, Some(Trouble::Overloaded)),
-            (504, Some(Trouble::Timeout)),
-            (529, Some(Trouble::Overloaded)),
-            (302, Some(Trouble::NotTheApi)),
-            (418, Some(Trouble::NotTheApi)),
+            (401, Some(ProviderProblem::Auth)),
+            (402, Some(ProviderProblem::Billing)),
+            (403, Some(ProviderProblem::Auth)),
+            (404, Some(ProviderProblem::Model)),
+            (407, Some(ProviderProblem::Unreachable)),
+            (408, Some(ProviderProblem::Timeout)),
+            (409, Some(ProviderProblem::Server)),
+            (429, Some(ProviderProblem::RateLimited)),
+            (500, Some(ProviderProblem::Server)),
+            (502, Some(ProviderProblem::Server)),
+            (503, Some(ProviderProblem::Overloaded)),
+            (504, Some(ProviderProblem::Timeout)),
+            (529, Some(ProviderProblem::Overloaded)),
+            (302, Some(ProviderProblem::NotTheApi)),
+            (418, Some(ProviderProblem::NotTheApi)),
         ];
         for (status, expected) in table {
             assert_eq!(kind(status, ""), expected, "{status}");
@@ -309,21 +309,33 @@ mod tests {
             (
                 400,
                 r#"{"error":{"message":"Your credit balance is too low to access the API."}}"#,
-                Trouble::Billing,
+                ProviderProblem::Billing,
             ),
             (
                 400,
                 r#"{"error":{"message":"You have reached your specified API usage limits."}}"#,
-                Trouble::Billing,
+                ProviderProblem::Billing,
             ),
-            (429, r#"{"error":{"message":"Try later","code":"insufficient_quota"}}"#, Trouble::Billing),
+            (
+                429,
+                r#"{"error":{"message":"Try later","code":"insufficient_quota"}}"#,
+                ProviderProblem::Billing,
+            ),
             (
                 400,
                 r#"[{"error":{"message":"API key not valid. Please pass a valid API key."}}]"#,
-                Trouble::Auth,
+                ProviderProblem::Auth,
             ),
-            (400, r#"{"error":{"message":"foo/bar is not a valid model ID","code":400}}"#, Trouble::Model),
-            (500, r#"{"error":{"type":"overloaded_error","message":"Overloaded"}}"#, Trouble::Overloaded),
+            (
+                400,
+                r#"{"error":{"message":"foo/bar is not a valid model ID","code":400}}"#,
+                ProviderProblem::Model,
+            ),
+            (
+                500,
+                r#"{"error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+                ProviderProblem::Overloaded,
+            ),
         ];
         for (status, body, expected) in table {
             assert_eq!(kind(status, body), Some(expected), "{body}");

@@ -36,7 +36,7 @@ const BY_SIGNAL: i32 = 128;
 
 /// A job for the guard: one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Job {
+pub struct GuardedCommand {
     /// The program.
     pub program: PathBuf,
     /// Its arguments.
@@ -86,7 +86,7 @@ fn guard() -> io::Result<ExitCode> {
     let mut lifeline = BufReader::new(io::stdin());
     let mut line = String::new();
     lifeline.read_line(&mut line)?;
-    let job: Job = serde_json::from_str(&line)?;
+    let job: GuardedCommand = serde_json::from_str(&line)?;
     drop(line);
     let mut child = start(&job)?;
     let pid = Pid::from_child(&child);
@@ -145,7 +145,7 @@ fn end_everything(child: Pid) {
     let _ = rustix::process::kill_process(child, Signal::KILL);
 }
 
-fn start(job: &Job) -> io::Result<Child> {
+fn start(job: &GuardedCommand) -> io::Result<Child> {
     let mut command = command(job);
     for name in &job.unset {
         command.env_remove(name);
@@ -157,7 +157,7 @@ fn start(job: &Job) -> io::Result<Child> {
 }
 
 #[cfg(target_os = "linux")]
-fn command(job: &Job) -> Command {
+fn command(job: &GuardedCommand) -> Command {
     // Not by its path: another version may be there by now.
     let mut command = Command::new("/proc/self/exe");
     command.arg(BECOME).arg(std::process::id().to_string()).arg(&job.program).args(&job.arguments);
@@ -165,7 +165,7 @@ fn command(job: &Job) -> Command {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn command(job: &Job) -> Command {
+fn command(job: &GuardedCommand) -> Command {
     let mut command = Command::new(&job.program);
     command.args(&job.arguments);
     command

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use super::api::Manner;
-use super::failure::{self, Failure, Trouble};
+use super::failure::{self, Failure, ProviderProblem};
 use crate::config::{Proxies, Secret};
 
 /// Maximum size of a response. A model's response has a few thousand tokens.
@@ -89,7 +89,7 @@ impl Endpoint {
             Err(_) => {
                 let seconds = self.timeout.as_secs_f32();
                 let what = format!("{} did not respond completely within {seconds} s", self.who);
-                Err(Failure::provider(Trouble::Timeout, what).may_cost())
+                Err(Failure::provider(ProviderProblem::Timeout, what).may_cost())
             }
         }
     }
@@ -97,7 +97,7 @@ impl Endpoint {
     /// Builds the failure of a response that is not from a known API.
     pub fn not_the_api(&self, answer: &Value) -> Failure {
         let what = format!("{} answered with JSON in an unknown format: {answer}", self.who);
-        Failure::provider(Trouble::NotTheApi, failure::one_line(&what))
+        Failure::provider(ProviderProblem::NotTheApi, failure::one_line(&what))
     }
 
     pub(super) fn url(&self, path: &str) -> Url {
@@ -114,7 +114,9 @@ impl Endpoint {
         }
         if let Some(key) = &self.key {
             let mut value = HeaderValue::from_str(&format!("{}{}", manner.key_prefix, key.expose()))
-                .map_err(|_| Failure::provider(Trouble::Auth, "the key contains invalid characters"))?;
+                .map_err(|_| {
+                    Failure::provider(ProviderProblem::Auth, "the key contains invalid characters")
+                })?;
             value.set_sensitive(true);
             headers.insert(manner.key_header.clone(), value);
         }
@@ -169,7 +171,7 @@ impl Endpoint {
 
     /// Builds the failure of a connection error. Never shows a URL: it may contain a password.
     pub(super) fn broken(&self, error: reqwest::Error) -> Failure {
-        let kind = if error.is_timeout() { Trouble::Timeout } else { Trouble::Unreachable };
+        let kind = if error.is_timeout() { ProviderProblem::Timeout } else { ProviderProblem::Unreachable };
         let error = error.without_url();
         let mut cause: &dyn Error = &error;
         while let Some(source) = cause.source() {
@@ -204,7 +206,9 @@ impl Endpoint {
             }
         }
         let failed = |error| format!("cannot create an HTTP client: {error}");
-        builder.build().map_err(|error| Failure::provider(Trouble::Unreachable, failed(error.without_url())))
+        builder
+            .build()
+            .map_err(|error| Failure::provider(ProviderProblem::Unreachable, failed(error.without_url())))
     }
 
     fn proxies(&self) -> Result<Vec<Proxy>, Failure> {
@@ -218,9 +222,10 @@ impl Endpoint {
         let set = kinds.into_iter().filter_map(|(url, make)| Some((url.as_ref()?, make)));
         set.map(|(url, make)| match make(url.expose()) {
             Ok(proxy) => Ok(proxy.no_proxy(none_for.clone())),
-            Err(_) => {
-                Err(Failure::provider(Trouble::Unreachable, "the proxy in the environment is not an address"))
-            }
+            Err(_) => Err(Failure::provider(
+                ProviderProblem::Unreachable,
+                "the proxy in the environment is not an address",
+            )),
         })
         .collect()
     }

@@ -25,11 +25,11 @@ use crate::config::Price;
 use crate::privacy::Redacted;
 
 pub use choose::{Choice, choose};
-pub use failure::{Failure, ProviderFailure, Trouble};
+pub use failure::{Failure, ProviderFailure, ProviderProblem};
 
 /// A request to a model.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct ModelRequest {
     /// The system prompt: fixed text of this program.
     pub system: String,
     /// The user prompt.
@@ -89,7 +89,7 @@ pub enum Llm {
 
 impl Llm {
     /// Sends the request. Dropping the future cancels the call and everything it started.
-    pub async fn complete(&self, request: &Request) -> Result<Response, Failure> {
+    pub async fn complete(&self, request: &ModelRequest) -> Result<Response, Failure> {
         match self {
             Self::Anthropic(provider) => provider.complete(request).await,
             Self::OpenAi(provider) => provider.complete(request).await,
@@ -122,7 +122,7 @@ impl Llm {
     }
 
     /// Returns the maximum cost of a request.
-    pub fn cost_at_most(&self, prices: &BTreeMap<String, Price>, request: &Request) -> f64 {
+    pub fn cost_at_most(&self, prices: &BTreeMap<String, Price>, request: &ModelRequest) -> f64 {
         budget::cost(self.price(prices), &request.most_usage())
     }
 
@@ -136,7 +136,7 @@ impl Llm {
     }
 }
 
-impl Request {
+impl ModelRequest {
     /// Returns the maximum usage of the request.
     pub fn most_usage(&self) -> Usage {
         Usage {
@@ -166,7 +166,7 @@ impl Request {
 
 impl Usage {
     /// Upper bound of the usage, for an endpoint that does not report it.
-    fn at_most(request: &Request, answer: &str) -> Self {
+    fn at_most(request: &ModelRequest, answer: &str) -> Self {
         Self {
             tokens_in: request.most_tokens_in(),
             tokens_out: budget::most_tokens(answer.len()),

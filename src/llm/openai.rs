@@ -7,7 +7,7 @@ use reqwest::header::AUTHORIZATION;
 use serde_json::{Value, json};
 
 use super::api::{Api, Manner, Offer};
-use super::{Failure, Request, Response, Usage};
+use super::{Failure, ModelRequest, Response, Usage};
 
 /// The format of the response is described, not enforced.
 const NO_SCHEMA: u8 = 1;
@@ -27,7 +27,7 @@ const OFFERS: [Offer; 3] = [
 pub struct OpenAi(pub(super) Arc<Api>);
 
 impl OpenAi {
-    pub(super) async fn complete(&self, request: &Request) -> Result<Response, Failure> {
+    pub(super) async fn complete(&self, request: &ModelRequest) -> Result<Response, Failure> {
         let manner = Manner {
             path: "/chat/completions",
             key_header: AUTHORIZATION,
@@ -39,7 +39,7 @@ impl OpenAi {
         self.response(request, &answer)
     }
 
-    fn question(&self, request: &Request, given_up: u8) -> Value {
+    fn question(&self, request: &ModelRequest, given_up: u8) -> Value {
         let by_schema = given_up & NO_SCHEMA == 0;
         let system = if by_schema { request.system.clone() } else { request.system_with_form() };
         let mut question = json!({
@@ -68,7 +68,7 @@ impl OpenAi {
         question
     }
 
-    fn response(&self, request: &Request, answer: &Value) -> Result<Response, Failure> {
+    fn response(&self, request: &ModelRequest, answer: &Value) -> Result<Response, Failure> {
         let Some(choice) = answer.get("choices").and_then(|choices| choices.get(0)) else {
             return Err(self.0.endpoint.not_the_api(answer));
         };

@@ -17,7 +17,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use serde::Deserialize;
 
 use super::Redacted;
-use rule::{Rule, Written};
+use rule::{Rule, WrittenRule};
 
 /// The start of every replacement. Replacements are never replaced again.
 const MARK: &str = "[redacted:";
@@ -53,7 +53,7 @@ impl Rules {
     fn compiled_in() -> Self {
         #[derive(Deserialize)]
         struct RuleFile {
-            rule: Vec<Written>,
+            rule: Vec<WrittenRule>,
         }
         let text = include_str!("../../config/redact.toml");
         let file: RuleFile = toml::from_str(text).expect("the rules are valid TOML");

@@ -26,7 +26,7 @@ pub use query::spelling::closest;
 pub use query::{Query, parameters};
 pub use ranking::{Similarity, SimilarityScores, Snippet, compare_half, likely_files};
 
-use crate::config::Search as Settings;
+use crate::config::SearchSettings as Settings;
 use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::index::search::Kind;

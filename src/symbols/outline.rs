@@ -5,7 +5,7 @@ use std::ops::Range;
 use tree_sitter::Node;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::grammars::{Item, Meaning, Scope, declaration_start, is_attribute, meaning};
+use super::grammars::{Item, Meaning, NodeScope, declaration_start, is_attribute, meaning};
 use super::{Language, Symbol, SymbolKind};
 
 /// Maximum length of a signature, which is one line of a list.
@@ -25,7 +25,7 @@ struct FoundSymbol {
 pub(super) fn outline(language: Language, root: Node<'_>, source: &str) -> Vec<Symbol> {
     let mut outline =
         Outline { language, source, found: Vec::new(), comments: Vec::new(), scratch: Vec::new() };
-    outline.visit_children(root, &Scope::default(), None, 0);
+    outline.visit_children(root, &NodeScope::default(), None, 0);
     let mut found = outline.found;
     drop_answered_prototypes(&mut found);
     found.into_iter().map(|found| found.symbol).collect()
@@ -81,7 +81,7 @@ impl Outline<'_> {
     fn visit_children(
         &mut self,
         parent: Node<'_>,
-        scope: &Scope,
+        scope: &NodeScope,
         frame: Option<EnclosingNode<'_>>,
         depth: usize,
     ) {
@@ -102,20 +102,20 @@ impl Outline<'_> {
         }
     }
 
-    fn visit(&mut self, node: Node<'_>, scope: &Scope, frame: EnclosingNode<'_>, depth: usize) {
+    fn visit(&mut self, node: Node<'_>, scope: &NodeScope, frame: EnclosingNode<'_>, depth: usize) {
         match meaning(self.language, node, self.source, scope) {
             Meaning::Nothing => {}
             Meaning::Through(body) => self.visit_children(body, scope, None, depth + 1),
             Meaning::Wrapper => self.visit_children(node, scope, Some(frame), depth + 1),
             Meaning::Scope(inner, body) => {
                 let path = joined(scope, inner.joint, &inner.path);
-                self.visit_children(body, &Scope { path, ..inner }, None, depth + 1);
+                self.visit_children(body, &NodeScope { path, ..inner }, None, depth + 1);
             }
             Meaning::Symbol(item) => self.symbol(item, scope, frame, depth),
         }
     }
 
-    fn symbol(&mut self, item: Item<'_>, scope: &Scope, frame: EnclosingNode<'_>, depth: usize) {
+    fn symbol(&mut self, item: Item<'_>, scope: &NodeScope, frame: EnclosingNode<'_>, depth: usize) {
         // An alias in a type is a part of the type.
         if item.name.is_empty() || (scope.is_type && item.kind == SymbolKind::Type) {
             return;
@@ -134,7 +134,12 @@ impl Outline<'_> {
         self.found.push(FoundSymbol { symbol, bytes: frame.bytes(), is_prototype: item.is_prototype });
         if let Some(members) = item.members {
             let path = self.found[index].symbol.qualified_name.clone();
-            self.visit_children(members, &Scope { path, is_type: true, ..Scope::default() }, None, depth + 1);
+            self.visit_children(
+                members,
+                &NodeScope { path, is_type: true, ..NodeScope::default() },
+                None,
+                depth + 1,
+            );
         }
         self.found[index].symbol.body_hash = self.hash(index, first_comment);
     }
@@ -172,7 +177,7 @@ impl Outline<'_> {
 
 /// Joins `Scope`, separator and name, or returns the name alone outside of any scope. A scope may
 /// have no name of its own.
-fn joined(scope: &Scope, joint: &str, name: &str) -> String {
+fn joined(scope: &NodeScope, joint: &str, name: &str) -> String {
     match (scope.path.is_empty(), name.is_empty()) {
         (true, _) => name.to_owned(),
         (_, true) => scope.path.clone(),

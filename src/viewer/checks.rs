@@ -4,20 +4,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Viewer;
 use super::machine::Machine;
-use super::pages::Checked;
+use super::pages::LastChecks;
 use crate::clock;
 
 /// The last results.
 #[derive(Debug, Default)]
-pub struct Checks(Arc<Mutex<Checked>>);
+pub struct Checks(Arc<Mutex<LastChecks>>);
 
 impl Checks {
     /// Returns the last results. Starts the checks that only look if there are none yet.
-    pub fn latest(&self, viewer: &Viewer) -> Checked {
+    pub fn latest(&self, viewer: &Viewer) -> LastChecks {
         let checked = self.state().clone();
         if checked.at.is_none() && !checked.is_running {
             self.start(Arc::clone(&viewer.machine), false, false);
-            return Checked { is_running: true, ..checked };
+            return LastChecks { is_running: true, ..checked };
         }
         checked
     }
@@ -32,12 +32,12 @@ impl Checks {
         let state = Arc::clone(&self.0);
         tokio::task::spawn_blocking(move || {
             let checks = machine.check(may_fix, is_full);
-            let done = Checked { at: Some(clock::now()), is_running: false, checks };
+            let done = LastChecks { at: Some(clock::now()), is_running: false, checks };
             *state.lock().unwrap_or_else(PoisonError::into_inner) = done;
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, Checked> {
+    fn state(&self) -> MutexGuard<'_, LastChecks> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,9 +14,9 @@ use axum::routing::{get, post};
 use maud::Markup;
 use serde_json::json;
 
-use super::pages::{self, Frame, SearchForm, Write, text};
+use super::pages::{self, PageFrame, SearchForm, Write, text};
 use super::server::alive;
-use super::service::{Asked, Trouble};
+use super::service::{Asked, PageError};
 use super::{Viewer, assets, notices, reply, writes};
 use crate::api::{
     Activity, ApiError, ContextQuery, ContextResponse, Curated, Day, Days, Events, InSessionQuery,
@@ -83,7 +83,7 @@ impl Viewer {
         match content {
             Ok(content) => {
                 let notice = notices::notice(fields, &self.write());
-                reply::page(Frame { page, title, notice }.around(&content))
+                reply::page(PageFrame { page, title, notice }.around(&content))
             }
             Err(trouble) => {
                 let status = if trouble.is_missing() { StatusCode::NOT_FOUND } else { StatusCode::OK };
@@ -113,7 +113,7 @@ async fn search(State(viewer): Shared, fields: Fields, Query(form): Query<Search
             None => None,
             Some(query) => match viewer.service.post::<SearchResponse>(route::SEARCH, &query).await {
                 Ok(found) => Some(Ok(found)),
-                Err(Trouble::Refused(error)) => Some(Err(error.message)),
+                Err(PageError::Refused(error)) => Some(Err(error.message)),
                 Err(trouble) => return Err(trouble),
             },
         };
@@ -139,7 +139,7 @@ async fn day(State(viewer): Shared, fields: Fields, Path(date): Path<String>) ->
     let project = field(&fields, "project");
     let content = async {
         let Ok(parsed) = date.parse::<jiff::civil::Date>() else {
-            return Err(Trouble::Refused(ApiError::not_found("there is no such day")));
+            return Err(PageError::Refused(ApiError::not_found("there is no such day")));
         };
         let query = json!({"date": parsed.to_string(), "project": project});
         let found: Day = viewer.service.get(route::DAY, &query).await?;
@@ -182,7 +182,7 @@ async fn curated(State(viewer): Shared, fields: Fields) -> Response {
 async fn memory(State(viewer): Shared, fields: Fields, Path(id): Path<String>) -> Response {
     if id.starts_with(['S', 'P', 's', 'p']) {
         let found = viewer.service.get::<Memories>(route::MEMORIES, &json!({"ids": id})).await;
-        let missing = || Trouble::Refused(ApiError::not_found(format!("there is no memory {id}")));
+        let missing = || PageError::Refused(ApiError::not_found(format!("there is no memory {id}")));
         let content = found.and_then(|found| found.memories.first().map(pages::document).ok_or_else(missing));
         return viewer.page("memory", "Memory", &fields, content);
     }
@@ -246,7 +246,7 @@ async fn shown(
             let lines = built.lines.unwrap_or_default();
             Ok(Ok(pages::ContextShown { lines, tokens: built.tokens, text: built.context, last: None }))
         }
-        Err(Trouble::Refused(error)) => Ok(Err(error.message)),
+        Err(PageError::Refused(error)) => Ok(Err(error.message)),
         Err(trouble) => Err(trouble),
     }
 }
@@ -266,7 +266,7 @@ async fn health(State(viewer): Shared, fields: Fields) -> Response {
     let machine = Arc::clone(&viewer.machine);
     let reading = tokio::task::spawn_blocking(move || (machine.backups(), machine.log(LOG_LINES)));
     let (backups, log) = reading.await.unwrap_or_else(|_| (Vec::new(), Ok(Vec::new())));
-    let settings = settings.as_ref().map(|found| found.settings.as_slice()).map_err(Trouble::message);
+    let settings = settings.as_ref().map(|found| found.settings.as_slice()).map_err(PageError::message);
     let log = log.map_err(|error| text::cut(&format!("{error:#}"), 300));
     let settings = settings.as_ref().map(|settings| *settings).map_err(String::as_str);
     let content = pages::health(&checked, &backups, settings, &log, &viewer.write());
@@ -278,7 +278,7 @@ async fn live(State(viewer): Shared) -> Response {
     match viewer.service.stream(route::LIVE).await {
         Ok(feed) => (
             [(CONTENT_TYPE, "text/event-stream")],
-            Body::new(alive::Counted::new(feed, viewer.presence.enter())),
+            Body::new(alive::CountedBody::new(feed, viewer.presence.enter())),
         )
             .into_response(),
         Err(trouble) => reply::refused(StatusCode::SERVICE_UNAVAILABLE, &trouble.message()),

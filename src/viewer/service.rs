@@ -12,14 +12,14 @@ use crate::client::Call;
 
 /// The reason why a page cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
+pub enum PageError {
     /// The service does not respond.
     Down,
     /// The service refuses.
     Refused(ApiError),
 }
 
-impl Trouble {
+impl PageError {
     /// True if the thing asked for does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Refused(error) if error.code == ErrorCode::NotFound)
@@ -35,7 +35,7 @@ impl Trouble {
 }
 
 /// The result of a request.
-pub type Asked<T> = Result<T, Trouble>;
+pub type Asked<T> = Result<T, PageError>;
 
 /// Access to the service.
 #[derive(Debug, Clone)]
@@ -87,13 +87,13 @@ impl Service {
     /// Opens a stream.
     pub async fn stream(&self, route: &str) -> Asked<Body> {
         let body = Call::get(route, &()).stream(&self.socket).await;
-        body.map(Body::new).map_err(|_| Trouble::Down)
+        body.map(Body::new).map_err(|_| PageError::Down)
     }
 
     async fn send<T: DeserializeOwned>(&self, call: &Call) -> Asked<T> {
         match call.send(&self.socket).await {
-            Ok(answer) => answer.map_err(Trouble::Refused),
-            Err(_) => Err(Trouble::Down),
+            Ok(answer) => answer.map_err(PageError::Refused),
+            Err(_) => Err(PageError::Down),
         }
     }
 }

@@ -10,8 +10,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use super::access::guard::WRITE_HEADER;
-use super::pages::Frame;
-use super::service::{Asked, Trouble};
+use super::pages::PageFrame;
+use super::service::{Asked, PageError};
 use super::{Viewer, notices, reply};
 use crate::api::{
     Changed, Curated, EditRequest, MergeRequest, NoteHistory, PinRequest, Queued, VetoRequest, Vetoes, route,
@@ -91,7 +91,7 @@ fn done(page: &'static str, outcome: Asked<String>) -> Response {
         Ok(path) => (StatusCode::SEE_OTHER, [(LOCATION, path)]).into_response(),
         Err(trouble) => {
             let status = if trouble.is_missing() { StatusCode::NOT_FOUND } else { StatusCode::BAD_REQUEST };
-            let frame = Frame {
+            let frame = PageFrame {
                 page,
                 title: "Nothing was changed",
                 notice: Some(notices::failed(&trouble.message())),
@@ -264,8 +264,10 @@ pub async fn health(State(viewer): Shared, Path(action): Path<String>, _form: Fo
             let made = tokio::task::spawn_blocking(move || machine.back_up()).await;
             let outcome = match made {
                 Ok(Ok(_)) => Ok("/health?done=backed-up".into()),
-                Ok(Err(error)) => Err(Trouble::Refused(crate::api::ApiError::degraded(format!("{error:#}")))),
-                Err(_) => Err(Trouble::Down),
+                Ok(Err(error)) => {
+                    Err(PageError::Refused(crate::api::ApiError::degraded(format!("{error:#}"))))
+                }
+                Err(_) => Err(PageError::Down),
             };
             done("health", outcome)
         }

@@ -10,8 +10,8 @@ use serde_json::json;
 use super::state::{ProviderHealth, Running, Shared};
 use crate::clock;
 use crate::llm::breaker::{Admission, Breaker, BreakerState};
-use crate::llm::budget::{Verdict, decide};
-use crate::llm::{self, Choice, Failure, Llm, Request, Response, Usage, guard};
+use crate::llm::budget::{BudgetDecision, decide};
+use crate::llm::{self, Choice, Failure, Llm, ModelRequest, Response, Usage, guard};
 use crate::model::{Millis, SessionId};
 use crate::paths::Home;
 use crate::store::StoreError;
@@ -35,7 +35,7 @@ type KeyFile = Option<(u64, u64, i64, i64)>;
 
 /// The way to process the next job.
 #[derive(Debug)]
-pub enum Plan {
+pub enum ProviderPlan {
     /// With rules.
     Local,
     /// With this model.
@@ -46,7 +46,7 @@ pub enum Plan {
 
 /// The result of a model call.
 #[derive(Debug)]
-pub enum Asked {
+pub enum ModelOutcome {
     /// A response, and its origin.
     Answered(Response, Origin),
     /// The daily ceiling does not allow the call.
@@ -139,11 +139,11 @@ impl Compressor {
     }
 
     /// Returns the way to process the next job.
-    pub fn plan(&self) -> Plan {
+    pub fn plan(&self) -> ProviderPlan {
         match &*self.choice.read().unwrap_or_else(PoisonError::into_inner) {
-            Choice::Llm(llm) => Plan::Model(Box::new(llm.clone())),
-            Choice::Local { .. } => Plan::Local,
-            Choice::Unusable { .. } => Plan::Wait,
+            Choice::Llm(llm) => ProviderPlan::Model(Box::new(llm.clone())),
+            Choice::Local { .. } => ProviderPlan::Local,
+            Choice::Unusable { .. } => ProviderPlan::Wait,
         }
     }
 
@@ -170,9 +170,9 @@ impl Compressor {
         running: &Running,
         llm: &Llm,
         session: &SessionId,
-        request: Request,
+        request: ModelRequest,
         prompt_version: &str,
-    ) -> Result<Asked, StoreError> {
+    ) -> Result<ModelOutcome, StoreError> {
         let prices = &running.config.prices;
         let began = std::time::Instant::now();
         let entry = |usage: &Usage, model: &str, cost_usd: f64| LogEntry {
@@ -186,20 +186,20 @@ impl Compressor {
         };
         let (most, at_most) = (request.most_usage(), llm.cost_at_most(prices, &request));
         let ceiling = running.config.cost.max_usd_per_day;
-        let may_spend = move |spent: f64| decide(spent, at_most, ceiling) == Verdict::Allowed;
+        let may_spend = move |spent: f64| decide(spent, at_most, ceiling) == BudgetDecision::Allowed;
         let day = clock::day_start(clock::now());
         if !may_spend(running.database.read(move |database| spent_since(database, day)).await?) {
-            return Ok(Asked::OverCeiling);
+            return Ok(ModelOutcome::OverCeiling);
         }
         let pass = match self.breaker.admit(clock::now()) {
             Admission::Go(pass) => pass,
-            Admission::WaitUntil(time) => return Ok(Asked::Postponed(time)),
+            Admission::WaitUntil(time) => return Ok(ModelOutcome::Postponed(time)),
         };
         // Book the maximum cost before the call: a call without a response, or during which we die,
         // may be billed.
         let booked = entry(&most, llm.model(), at_most);
         let book = move |database: &mut _| log::book(database, &booked, day, clock::now(), may_spend);
-        let Some(booking) = running.database.write(book).await? else { return Ok(Asked::OverCeiling) };
+        let Some(booking) = running.database.write(book).await? else { return Ok(ModelOutcome::OverCeiling) };
         let answer = llm.complete(&request).await;
         let taken = match &answer {
             Ok(response) => Some(entry(&response.usage, &response.model, llm.cost(prices, &response.usage))),
@@ -226,11 +226,11 @@ impl Compressor {
                     tokens_in: tokens(response.usage.tokens_in),
                     tokens_out: tokens(response.usage.tokens_out),
                 };
-                Asked::Answered(response, origin)
+                ModelOutcome::Answered(response, origin)
             }
             Err(Failure::Item { message, response, .. }) => {
                 pass.answered();
-                Asked::Failed(with_response(&message, response.as_deref()))
+                ModelOutcome::Failed(with_response(&message, response.as_deref()))
             }
             Err(Failure::Provider(failure)) => {
                 tracing::warn!(
@@ -244,7 +244,7 @@ impl Compressor {
                 if failure.kind.is_refusal() {
                     self.note_refusal(running, &failure.message).await?;
                 }
-                Asked::Postponed(self.next_try())
+                ModelOutcome::Postponed(self.next_try())
             }
         })
     }

@@ -151,7 +151,7 @@ impl WorkerService {
     /// Loads the settings and opens the database, if it is not open.
     async fn open(&mut self) -> Result<Running, Ended> {
         let config = Config::load(&self.shared.home.config(), &self.shared.environment)
-            .map_err(|error| Ended::Trouble(Trouble::from(error).to_string()))?;
+            .map_err(|error| Ended::Trouble(DegradedReason::from(error).to_string()))?;
         let database = match self.database.take() {
             Some(database) => database,
             None => self.open_database().await?,
@@ -177,7 +177,7 @@ impl WorkerService {
                 opened = &mut opening => {
                     let opened = opened.map_err(|source| {
                         let is_damage = source.may_be_damage();
-                        let reason = Trouble::Store { path: home.database(), source }.to_string();
+                        let reason = DegradedReason::Store { path: home.database(), source }.to_string();
                         if is_damage { Ended::Damaged(reason) } else { Ended::Trouble(reason) }
                     })?;
                     if reload {
@@ -242,7 +242,7 @@ impl WorkerService {
 
 /// The reason why the worker is degraded.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum DegradedReason {
     #[error("configuration: {0}")]
     Config(#[from] ConfigError),
     #[error("{path}: {source}")]

@@ -11,7 +11,7 @@ use crate::anchors::WorkingTree;
 use crate::api::{ContextLine, ContextQuery, ContextResponse, InSessionQuery, InSessionResponse};
 use crate::clock;
 use crate::config::{Config, Environment};
-use crate::context::in_session::{self, Snippet, Trigger};
+use crate::context::in_session::{self, RecallText, Trigger};
 use crate::context::{self, CodeCheck, Context, Explained, Hint, RelevanceQuery, RepoState, relevance};
 use crate::model::{SessionId, Standing};
 use crate::project::Project;
@@ -63,7 +63,7 @@ pub fn build(
     let standing = |note: i64| standing(database, tree.as_ref()?, note);
     let built = context::build(
         database,
-        &context::Request {
+        &context::ContextRequest {
             project: &name,
             project_path: &project.path.to_string_lossy(),
             root: &place.root.to_string_lossy(),
@@ -141,7 +141,7 @@ pub fn in_session(
     query: &InSessionQuery,
     trigger: &Trigger,
     offered: &Shown,
-) -> Result<(Snippet, InSessionResponse), StoreError> {
+) -> Result<(RecallText, InSessionResponse), StoreError> {
     let settings = &config.context;
     let budget = match trigger {
         Trigger::Prompt { .. } => settings.per_prompt_budget,
@@ -159,7 +159,7 @@ pub fn in_session(
     let place = place.as_ref().unwrap_or(&project);
     let tree = place.is_repository.then(|| repositories.tree(&place.root));
     let standing = |note: i64| standing(database, tree.as_ref()?, note);
-    let request = in_session::InSessionQuery {
+    let request = in_session::RecallQuery {
         project: &name,
         project_path: &project.path.to_string_lossy(),
         session: &session,
@@ -201,7 +201,7 @@ impl Offers {
     }
 
     /// Adds an offer.
-    pub fn add(&mut self, session: String, snippet: &Snippet, trigger: &Trigger) {
+    pub fn add(&mut self, session: String, snippet: &RecallText, trigger: &Trigger) {
         if snippet.text.is_empty() || session.is_empty() {
             return;
         }

@@ -69,7 +69,7 @@ pub struct Running {
     /// Semantic comparison, parallel to the word search.
     pub similarity: SimilarityPool,
     /// The statements that were compared with the vetoes.
-    pub compared_with_vetoes: vetoes::Progress,
+    pub compared_with_vetoes: vetoes::VetoProgress,
 }
 
 /// Counts of rows finished up to a given time: cached, because counting a million takes long. Rows
@@ -224,7 +224,7 @@ impl Running {
             seen: SeenFilesBySession::default(),
             repositories: Arc::default(),
             similarity: SimilarityPool::default(),
-            compared_with_vetoes: vetoes::Progress::default(),
+            compared_with_vetoes: vetoes::VetoProgress::default(),
         }
     }
 

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use serde_json::json;
 
-use crate::backfill::Agent;
-use crate::backfill::find::{self, Found};
+use crate::backfill::HistorySource;
+use crate::backfill::find::{self, FoundHistories};
 use crate::backfill::follow::Follower;
-use crate::backfill::replay::{Far, Options, Replay, Report};
+use crate::backfill::replay::{Far, Options, Replay, ReplayReport};
 use crate::cli::UsageError;
 use crate::cli::output::progress::Progress;
 use crate::cli::output::wrap;
@@ -34,7 +34,7 @@ use crate::store::{self, queue};
 pub struct Arguments {
     /// Only histories of this agent
     #[arg(long, value_name = "NAME")]
-    agent: Option<Agent>,
+    agent: Option<HistorySource>,
     /// Only sessions of the project in this directory
     #[arg(long, value_name = "PATH")]
     project: Option<PathBuf>,
@@ -77,14 +77,14 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
         with_model: arguments.with_model,
     };
     if arguments.follow {
-        let agents = arguments.agent.map_or_else(|| Agent::ALL.to_vec(), |agent| vec![agent]);
+        let agents = arguments.agent.map_or_else(|| HistorySource::ALL.to_vec(), |agent| vec![agent]);
         let (sender, signals) = std::sync::mpsc::channel();
         let follower = Follower { home, environment, config: &config, agents: &agents, options: &options };
         follower.run(sender, &signals)?;
         return Ok(ExitCode::SUCCESS);
     }
     let found = if arguments.paths.is_empty() {
-        let agents = arguments.agent.map_or_else(|| Agent::ALL.to_vec(), |agent| vec![agent]);
+        let agents = arguments.agent.map_or_else(|| HistorySource::ALL.to_vec(), |agent| vec![agent]);
         find::usual(environment, &agents)
     } else {
         find::named(&arguments.paths, arguments.agent)
@@ -103,7 +103,7 @@ fn read(
     environment: &Environment,
     config: &Config,
     options: Options,
-    found: Found,
+    found: FoundHistories,
     arguments: &Arguments,
 ) -> anyhow::Result<ExitCode> {
     let began = Instant::now();
@@ -175,7 +175,7 @@ fn wait_for_notes(home: &Home) -> anyhow::Result<bool> {
 }
 
 struct BackfillSummary<'a> {
-    report: &'a Report,
+    report: &'a ReplayReport,
     config: &'a Config,
     arguments: &'a Arguments,
     empty: u64,

@@ -8,7 +8,7 @@ use crate::cli::output::wrap;
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum Severity {
     /// Healthy.
     Good,
     /// Worth knowing, but not a fault.
@@ -25,7 +25,7 @@ pub struct Finding {
     /// Name of the check.
     pub name: &'static str,
     /// Its severity.
-    pub state: State,
+    pub state: Severity,
     /// The facts found.
     pub found: String,
     /// The consequence for the user.
@@ -37,31 +37,31 @@ pub struct Finding {
 impl Finding {
     /// A healthy result.
     pub fn good(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, state: State::Good, found: found.into(), why: String::new(), repair: String::new() }
+        Self { name, state: Severity::Good, found: found.into(), why: String::new(), repair: String::new() }
     }
 
     /// A result worth knowing.
     pub fn note(name: &'static str, found: impl Into<String>, why: &str, repair: impl Into<String>) -> Self {
-        Self { state: State::Note, why: why.into(), repair: repair.into(), ..Self::good(name, found) }
+        Self { state: Severity::Note, why: why.into(), repair: repair.into(), ..Self::good(name, found) }
     }
 
     /// A fault.
     pub fn bad(name: &'static str, found: impl Into<String>, why: &str, repair: impl Into<String>) -> Self {
-        Self { state: State::Bad, ..Self::note(name, found, why, repair) }
+        Self { state: Severity::Bad, ..Self::note(name, found, why, repair) }
     }
 
     /// A fault that has been fixed.
     pub fn fixed(name: &'static str, found: impl Into<String>) -> Self {
-        Self { state: State::Fixed, ..Self::good(name, found) }
+        Self { state: Severity::Fixed, ..Self::good(name, found) }
     }
 
     /// Prints one line, and up to two more if there is something to do.
     pub fn print(&self) {
         let (mark, tone) = match self.state {
-            State::Good => ("ok", Tone::Good),
-            State::Note => ("note", Tone::Warn),
-            State::Fixed => ("fixed", Tone::Good),
-            State::Bad => ("FAIL", Tone::Bad),
+            Severity::Good => ("ok", Tone::Good),
+            Severity::Note => ("note", Tone::Warn),
+            Severity::Fixed => ("fixed", Tone::Good),
+            Severity::Bad => ("FAIL", Tone::Bad),
         };
         let mark = Style::of_stdout().tone(tone, &format!("{mark:<6}"));
         wrap::print(&format!("{mark} {:<15} ", self.name), &harmless(&self.found));

@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 use super::Doctor;
 use super::finding::Finding;
 use crate::cli::install::client::{self, Neighbour};
-use crate::cli::install::hooks::{Plan, unusual_data};
+use crate::cli::install::hooks::{HookPlan, unusual_data};
 use crate::cli::install::programs::Programs;
 use crate::cli::install::record::Record;
 use crate::cli::install::{settings, settings_file};
@@ -65,7 +65,7 @@ fn hook_program(doctor: &Doctor<'_>) -> anyhow::Result<PathBuf> {
 }
 
 /// Returns our commands in the settings that the client reads, by event.
-pub fn wired_commands(doctor: &Doctor<'_>) -> Vec<settings::Found> {
+pub fn wired_commands(doctor: &Doctor<'_>) -> Vec<settings::FoundHook> {
     let mut files: Vec<PathBuf> = settings_file::locate(doctor.environment, None).into_iter().collect();
     for file in Record::load(doctor.home).settings {
         if !files.contains(&file.path) {
@@ -83,7 +83,7 @@ pub fn wired_commands(doctor: &Doctor<'_>) -> Vec<settings::Found> {
 pub fn hooks(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "hooks";
     const WHY: &str = "without hooks nothing is recorded";
-    let Ok(plan) = Plan::make(doctor.environment, false) else {
+    let Ok(plan) = HookPlan::make(doctor.environment, false) else {
         return Finding::bad(NAME, "the home directory is unknown", WHY, "set HOME");
     };
     let shown = plan.file.display();
@@ -144,7 +144,7 @@ pub fn hooks(doctor: &Doctor<'_>) -> Finding {
     Finding::good(NAME, format!("{events} events wired in {shown}, for {client}"))
 }
 
-fn rewired(doctor: &Doctor<'_>, plan: &Plan, found: &str) -> Finding {
+fn rewired(doctor: &Doctor<'_>, plan: &HookPlan, found: &str) -> Finding {
     const WHY: &str = "events that are not wired are not recorded";
     if doctor.may_fix
         && let Ok(programs) = Programs::running()

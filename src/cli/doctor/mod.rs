@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use crate::config::{Config, Environment};
 use crate::paths::Home;
-pub use finding::{Finding, State};
+pub use finding::{Finding, Severity};
 
 /// Check that everything works, and print how to fix what does not
 ///
@@ -54,11 +54,11 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
             finding.print();
         }
     });
-    let is_healthy = findings.iter().all(|finding| finding.state != State::Bad);
+    let is_healthy = findings.iter().all(|finding| finding.state != Severity::Bad);
     if arguments.json {
         outln!("{:#}", serde_json::json!({"ok": is_healthy, "checks": findings}));
     } else {
-        findings.retain(|finding| finding.state == State::Bad);
+        findings.retain(|finding| finding.state == Severity::Bad);
         match findings.len() {
             0 => outln!("\nAll checks passed."),
             1 => outln!("\nOne check failed."),

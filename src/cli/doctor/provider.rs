@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Doctor;
 use super::finding::Finding;
 use crate::cli::client;
-use crate::llm::{Choice, Failure, Llm, Request, Tool, choose, guard};
+use crate::llm::{Choice, Failure, Llm, ModelRequest, Tool, choose, guard};
 use crate::privacy::Redacted;
 
 const NAME: &str = "provider";
@@ -43,7 +43,7 @@ pub fn provider(doctor: &Doctor<'_>) -> Finding {
 
 /// Sends a request for a single token: any response proves that the key is valid.
 fn probe(llm: &Llm) -> Finding {
-    let request = Request {
+    let request = ModelRequest {
         system: "Answer with the word yes.".into(),
         prompt: Redacted::of_program("Are you there?"),
         tool: Tool {

@@ -12,8 +12,8 @@ use super::Installation;
 use super::hooks::unusual_data;
 use super::programs::Programs;
 use super::record::{AgentFile, Record};
-use super::report::Report;
-use super::settings::{self, SettingsError, Wanted};
+use super::report::InstallReport;
+use super::settings::{self, SettingsError, WantedHook};
 use super::settings_file;
 use crate::config::Environment;
 use crate::hook_events;
@@ -22,7 +22,7 @@ use crate::model::Agent;
 /// A part of the connection to an agent, each in a file of the agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Part {
+pub enum AgentPart {
     /// The MCP server.
     #[default]
     Tools,
@@ -37,7 +37,7 @@ const NAME: &str = "claude-mem";
 
 /// Content of the entry.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry<'a> {
+pub struct AgentEntry<'a> {
     /// `claude-mem`.
     pub program: &'a Path,
     /// The data directory, if it is not the default.
@@ -49,17 +49,17 @@ const OPENCODE_PLUGIN: &str = include_str!("../../../packaging/agents/opencode.j
 
 /// A connection: an agent and a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Link(pub Agent, pub Part);
+pub struct Link(pub Agent, pub AgentPart);
 
 impl Link {
     /// Returns the parts that an agent has.
     fn all(agent: Agent) -> Vec<Self> {
         let further = match agent {
-            Agent::Opencode => Some(Part::Plugin),
+            Agent::Opencode => Some(AgentPart::Plugin),
             _ if hook_events::for_agent(agent).is_empty() => None,
-            _ => Some(Part::Hooks),
+            _ => Some(AgentPart::Hooks),
         };
-        [Some(Part::Tools), further].into_iter().flatten().map(|part| Self(agent, part)).collect()
+        [Some(AgentPart::Tools), further].into_iter().flatten().map(|part| Self(agent, part)).collect()
     }
 
     /// Returns the per-user file of the part.
@@ -68,58 +68,60 @@ impl Link {
         let codex = || environment.codex_home.clone().unwrap_or_else(|| home.join(".codex"));
         let config = || environment.config_dir.clone().unwrap_or_else(|| home.join(".config"));
         match self {
-            Self(Agent::Codex, Part::Tools) => Some(codex().join("config.toml")),
-            Self(Agent::Codex, Part::Hooks) => Some(codex().join("hooks.json")),
-            Self(Agent::Gemini, Part::Tools | Part::Hooks) => Some(home.join(".gemini/settings.json")),
-            Self(Agent::Cursor, Part::Tools) => Some(home.join(".cursor/mcp.json")),
-            Self(Agent::Opencode, Part::Tools) => Some(config().join("opencode/opencode.json")),
-            Self(Agent::Opencode, Part::Plugin) => Some(config().join("opencode/plugin/claude-mem.js")),
+            Self(Agent::Codex, AgentPart::Tools) => Some(codex().join("config.toml")),
+            Self(Agent::Codex, AgentPart::Hooks) => Some(codex().join("hooks.json")),
+            Self(Agent::Gemini, AgentPart::Tools | AgentPart::Hooks) => {
+                Some(home.join(".gemini/settings.json"))
+            }
+            Self(Agent::Cursor, AgentPart::Tools) => Some(home.join(".cursor/mcp.json")),
+            Self(Agent::Opencode, AgentPart::Tools) => Some(config().join("opencode/opencode.json")),
+            Self(Agent::Opencode, AgentPart::Plugin) => Some(config().join("opencode/plugin/claude-mem.js")),
             _ => None,
         }
     }
 
     /// Returns the text with our current part, replacing any older one.
-    pub fn with_entry(self, text: &str, entry: Entry<'_>) -> Result<String, SettingsError> {
+    pub fn with_entry(self, text: &str, entry: AgentEntry<'_>) -> Result<String, SettingsError> {
         match self {
-            Self(agent, Part::Hooks) => settings::with_hooks(text, &wanted(agent, entry)),
-            Self(_, Part::Plugin) => Ok(plugin(entry)),
-            Self(Agent::Codex, Part::Tools) => toml_with(text, Some(entry)),
-            Self(Agent::Opencode, Part::Tools) => json_with(text, "mcp", Some(opencode_entry(entry))),
-            Self(_, Part::Tools) => json_with(text, "mcpServers", Some(json_entry(entry))),
+            Self(agent, AgentPart::Hooks) => settings::with_hooks(text, &wanted(agent, entry)),
+            Self(_, AgentPart::Plugin) => Ok(plugin(entry)),
+            Self(Agent::Codex, AgentPart::Tools) => toml_with(text, Some(entry)),
+            Self(Agent::Opencode, AgentPart::Tools) => json_with(text, "mcp", Some(opencode_entry(entry))),
+            Self(_, AgentPart::Tools) => json_with(text, "mcpServers", Some(json_entry(entry))),
         }
     }
 
     /// Returns the text without our part.
     pub fn without_entry(self, text: &str) -> Result<String, SettingsError> {
         match self {
-            Self(_, Part::Hooks) => settings::without_hooks(text),
-            Self(_, Part::Plugin) => Ok(String::new()),
-            Self(Agent::Codex, Part::Tools) => toml_with(text, None),
-            Self(Agent::Opencode, Part::Tools) => json_with(text, "mcp", None),
-            Self(_, Part::Tools) => json_with(text, "mcpServers", None),
+            Self(_, AgentPart::Hooks) => settings::without_hooks(text),
+            Self(_, AgentPart::Plugin) => Ok(String::new()),
+            Self(Agent::Codex, AgentPart::Tools) => toml_with(text, None),
+            Self(Agent::Opencode, AgentPart::Tools) => json_with(text, "mcp", None),
+            Self(_, AgentPart::Tools) => json_with(text, "mcpServers", None),
         }
     }
 
     fn description(self) -> &'static str {
         match self.1 {
-            Part::Tools => "the claude-mem MCP server",
-            Part::Hooks => "our hooks",
-            Part::Plugin => "our plugin",
+            AgentPart::Tools => "the claude-mem MCP server",
+            AgentPart::Hooks => "our hooks",
+            AgentPart::Plugin => "our plugin",
         }
     }
 }
 
 /// The hooks for an agent.
-fn wanted(agent: Agent, entry: Entry<'_>) -> Vec<Wanted> {
+fn wanted(agent: Agent, entry: AgentEntry<'_>) -> Vec<WantedHook> {
     let hook = entry.program.with_file_name(hook_events::HOOK_NAME);
     let command =
         |verb: &str| format!("{} --agent {}", hook_events::command(&hook, verb, entry.data), agent.as_str());
     let wires = hook_events::for_agent(agent).iter();
-    wires.map(|wire| Wanted { wire: *wire, command: command(wire.verb) }).collect()
+    wires.map(|wire| WantedHook { wire: *wire, command: command(wire.verb) }).collect()
 }
 
 /// The plugin with the paths of this installation.
-fn plugin(entry: Entry<'_>) -> String {
+fn plugin(entry: AgentEntry<'_>) -> String {
     // The inside of a JSON string is the inside of a JavaScript string.
     let quoted = |path: &Path| {
         let text = serde_json::Value::from(path.to_string_lossy()).to_string();
@@ -139,7 +141,7 @@ fn variables(name: &str, data: Option<&Path>) -> Option<(String, CstInputValue)>
     Some((name.to_owned(), CstInputValue::Object(vec![("CLAUDE_MEM_HOME".into(), text(data))])))
 }
 
-fn json_entry(entry: Entry<'_>) -> CstInputValue {
+fn json_entry(entry: AgentEntry<'_>) -> CstInputValue {
     let mut fields = vec![
         ("command".to_owned(), text(entry.program.to_string_lossy())),
         ("args".to_owned(), CstInputValue::Array(vec![text("mcp")])),
@@ -148,7 +150,7 @@ fn json_entry(entry: Entry<'_>) -> CstInputValue {
     CstInputValue::Object(fields)
 }
 
-fn opencode_entry(entry: Entry<'_>) -> CstInputValue {
+fn opencode_entry(entry: AgentEntry<'_>) -> CstInputValue {
     let command = vec![text(entry.program.to_string_lossy()), text("mcp")];
     let mut fields = vec![
         ("type".to_owned(), text("local")),
@@ -185,7 +187,7 @@ fn json_with(before: &str, section: &str, entry: Option<CstInputValue>) -> Resul
 }
 
 /// Edits TOML. Our table can go at the end of the file, regardless of the tables before it.
-fn toml_with(before: &str, entry: Option<Entry<'_>>) -> Result<String, SettingsError> {
+fn toml_with(before: &str, entry: Option<AgentEntry<'_>>) -> Result<String, SettingsError> {
     let invalid = |error: toml::de::Error| SettingsError::Shape(format!("invalid TOML: {}", error.message()));
     toml::from_str::<toml::Table>(before).map_err(invalid)?;
     let header = format!("[mcp_servers.{NAME}");
@@ -200,7 +202,7 @@ fn toml_with(before: &str, entry: Option<Entry<'_>>) -> Result<String, SettingsE
             kept.push_str(line);
         }
     }
-    if let Some(Entry { program, data }) = entry {
+    if let Some(AgentEntry { program, data }) = entry {
         // A JSON string is a TOML string.
         let quoted = |path: &Path| serde_json::Value::from(path.to_string_lossy()).to_string();
         let blank = if kept.is_empty() || kept.ends_with("\n\n") { "" } else { "\n" };
@@ -243,7 +245,7 @@ impl Installation<'_> {
 
     fn link(&mut self, link: Link, programs: &Programs) -> anyhow::Result<()> {
         let file = link.file(self.environment).context("the home directory is unknown")?;
-        let entry = Entry { program: &programs.main, data: unusual_data(self.home, self.environment) };
+        let entry = AgentEntry { program: &programs.main, data: unusual_data(self.home, self.environment) };
         let before = settings_file::read(&file)?;
         let after = link.with_entry(before.as_deref().unwrap_or_default(), entry);
         let after = after.with_context(|| format!("left {} unchanged", file.display()))?;
@@ -266,7 +268,7 @@ impl Installation<'_> {
 }
 
 /// Removes our entries from the settings of agents.
-pub fn remove_all(record: &mut Record, report: &mut Report, is_dry: bool) {
+pub fn remove_all(record: &mut Record, report: &mut InstallReport, is_dry: bool) {
     for file in std::mem::take(&mut record.agents) {
         match remove(&file, report, is_dry) {
             Ok(()) => {}
@@ -278,7 +280,7 @@ pub fn remove_all(record: &mut Record, report: &mut Report, is_dry: bool) {
     }
 }
 
-fn remove(file: &AgentFile, report: &mut Report, is_dry: bool) -> anyhow::Result<()> {
+fn remove(file: &AgentFile, report: &mut InstallReport, is_dry: bool) -> anyhow::Result<()> {
     let Some(text) = settings_file::read(&file.path)? else { return Ok(()) };
     let link = Link(file.agent, file.part);
     let without = link.without_entry(&text)?;
@@ -309,19 +311,19 @@ mod tests {
         (Agent::Opencode, include_str!("../../../packaging/agents/opencode.json")),
     ];
 
-    fn entry(data: Option<&Path>) -> Entry<'_> {
-        Entry { program: Path::new("/path/of/claude-mem"), data }
+    fn entry(data: Option<&Path>) -> AgentEntry<'_> {
+        AgentEntry { program: Path::new("/path/of/claude-mem"), data }
     }
 
     fn tools(agent: Agent) -> Link {
-        Link(agent, Part::Tools)
+        Link(agent, AgentPart::Tools)
     }
 
     #[test]
     fn hooks_round_trip_in_the_settings_of_agents() {
         let mine = "{\n  \"hooks\": {\n    \"AfterTool\": [\n      {\n        \"hooks\": []\n      }\n    ]\n  }\n}\n";
         for (agent, event) in [(Agent::Codex, "Stop"), (Agent::Gemini, "AfterAgent")] {
-            let link = Link(agent, Part::Hooks);
+            let link = Link(agent, AgentPart::Hooks);
             for before in ["{}\n", mine] {
                 let with = link.with_entry(before, entry(Some(Path::new("/my data")))).unwrap();
                 let parsed: serde_json::Value = serde_json::from_str(&with).unwrap();
@@ -334,7 +336,7 @@ mod tests {
                 assert_eq!(link.without_entry(&with).unwrap(), before, "{agent:?}");
             }
         }
-        let plugin = Link(Agent::Opencode, Part::Plugin).with_entry("", entry(None)).unwrap();
+        let plugin = Link(Agent::Opencode, AgentPart::Plugin).with_entry("", entry(None)).unwrap();
         assert!(plugin.contains("const HOOK = '/path/of/claude-mem-hook'\nconst DATA = ''\n"), "{plugin}");
     }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::settings::{self, Found};
+use super::settings::{self, FoundHook};
 use crate::cli::run_command;
 use crate::config::Environment;
 use crate::hook_events::{self, ClientVersion};
@@ -41,7 +41,7 @@ pub enum Neighbour {
     /// A plugin of another memory tool.
     RivalPlugin(String),
     /// A hook of another memory tool.
-    RivalHook(Found),
+    RivalHook(FoundHook),
 }
 
 impl Neighbour {

@@ -8,7 +8,7 @@ use super::Installation;
 use super::client::{self, Client};
 use super::programs::Programs;
 use super::record::WiredFile;
-use super::settings::{self, Wanted};
+use super::settings::{self, WantedHook};
 use super::settings_file::{self, FileError};
 use crate::config::{Config, Environment};
 use crate::hook_events;
@@ -16,14 +16,14 @@ use crate::paths::Home;
 
 /// The settings file to edit and the client to edit it for.
 #[derive(Debug)]
-pub struct Plan {
+pub struct HookPlan {
     /// The settings file.
     pub file: PathBuf,
     /// The installed client, if there is one.
     pub client: Option<Client>,
 }
 
-impl Plan {
+impl HookPlan {
     /// Plans for the user's settings, or for those of the project in the current directory.
     pub fn make(environment: &Environment, for_project: bool) -> anyhow::Result<Self> {
         let project = for_project.then(std::env::current_dir).transpose()?;
@@ -39,7 +39,7 @@ impl Plan {
         self.try_out(&wanted).map_err(|error| explained(error, &wanted))
     }
 
-    fn try_out(&self, wanted: &[Wanted]) -> Result<(), FileError> {
+    fn try_out(&self, wanted: &[WantedHook]) -> Result<(), FileError> {
         let text = settings_file::read(&self.file)?.unwrap_or_default();
         let edited = settings::with_hooks(&text, wanted);
         let edited = edited.map_err(|source| FileError::Settings { path: self.file.clone(), source })?;
@@ -47,10 +47,12 @@ impl Plan {
     }
 
     /// Returns the hooks for this client.
-    pub fn wanted(&self, hook: &Path, data: Option<&Path>) -> Vec<Wanted> {
+    pub fn wanted(&self, hook: &Path, data: Option<&Path>) -> Vec<WantedHook> {
         let version = self.client.as_ref().and_then(|client| client.version);
-        let wanted =
-            |wire: hook_events::Wire| Wanted { wire, command: hook_events::command(hook, wire.verb, data) };
+        let wanted = |wire: hook_events::Wire| WantedHook {
+            wire,
+            command: hook_events::command(hook, wire.verb, data),
+        };
         hook_events::for_client(version).map(wanted).collect()
     }
 
@@ -81,7 +83,7 @@ fn backup_of(file: &Path) -> PathBuf {
     file.with_file_name(format!("{name}.before-claude-mem"))
 }
 
-fn explained(error: FileError, wanted: &[Wanted]) -> anyhow::Error {
+fn explained(error: FileError, wanted: &[WantedHook]) -> anyhow::Error {
     match &error {
         FileError::Settings { .. } => {
             anyhow!("{error}.\nFix it and run this command again; nothing was changed.")
@@ -100,7 +102,7 @@ fn is_wired(text: &str) -> anyhow::Result<bool> {
 }
 
 impl Installation<'_> {
-    pub(super) fn hooks(&mut self, plan: &Plan, programs: &Programs) -> anyhow::Result<()> {
+    pub(super) fn hooks(&mut self, plan: &HookPlan, programs: &Programs) -> anyhow::Result<()> {
         let wanted = plan.wanted(&programs.hook, unusual_data(self.home, self.environment));
         let before = settings_file::read(&plan.file)?.unwrap_or_default();
         let after = settings::with_hooks(&before, &wanted)?;
@@ -120,7 +122,7 @@ impl Installation<'_> {
         Ok(())
     }
 
-    fn write_hooks(&mut self, file: &Path, wanted: &[Wanted], is_kept: bool) -> anyhow::Result<()> {
+    fn write_hooks(&mut self, file: &Path, wanted: &[WantedHook], is_kept: bool) -> anyhow::Result<()> {
         let backup = backup_of(file);
         if is_kept {
             self.report.step("", format!("back up the current file to {}", backup.display()));

@@ -34,7 +34,7 @@ use crate::paths::Home;
 use crate::store::files::legacy_import;
 use programs::Programs;
 use record::Record;
-use report::Report;
+use report::InstallReport;
 
 /// Install the hooks in Claude Code's settings, and the service
 ///
@@ -73,7 +73,7 @@ struct Installation<'a> {
     environment: &'a Environment,
     is_dry: bool,
     record: Record,
-    report: Report,
+    report: InstallReport,
 }
 
 impl Installation<'_> {
@@ -91,14 +91,14 @@ impl Installation<'_> {
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut record = Record::load(home);
     record.version = env!("CARGO_PKG_VERSION").to_owned();
-    let report = Report::default();
+    let report = InstallReport::default();
     let mut installation = Installation { home, environment, is_dry: arguments.dry_run, record, report };
     if let Some(agent) = arguments.agent.as_deref().and_then(Agent::from_word) {
         return installation.only_agent(agent);
     }
     // Checked first, because this part may be refused: then nothing has been changed.
     let hooks =
-        (!arguments.no_hooks).then(|| hooks::Plan::make(environment, arguments.project)).transpose()?;
+        (!arguments.no_hooks).then(|| hooks::HookPlan::make(environment, arguments.project)).transpose()?;
     let running = Programs::running()?;
     if let Some(hooks) = &hooks {
         hooks.check(&running.hook, hooks::unusual_data(home, environment))?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use super::agents::Part;
+use super::agents::AgentPart;
 use super::settings_file;
 use crate::model::Agent;
 use crate::paths::Home;
@@ -57,7 +57,7 @@ pub struct AgentFile {
     pub agent: Agent,
     /// The part that is in the file.
     #[serde(default)]
-    pub part: Part,
+    pub part: AgentPart,
     /// The file.
     pub path: PathBuf,
     /// True if the file existed before.

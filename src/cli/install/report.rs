@@ -5,13 +5,13 @@ use crate::cli::output::wrap;
 
 /// Collects lines and prints them together.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct InstallReport {
     steps: Vec<(&'static str, String)>,
     notes: Vec<String>,
     problems: Vec<String>,
 }
 
-impl Report {
+impl InstallReport {
     /// Adds a step, in the imperative: "write …".
     pub fn step(&mut self, part: &'static str, what: impl Into<String>) {
         self.steps.push((part, what.into()));

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::Installation;
 use super::client::{self, Client, Neighbour};
-use super::hooks::{Plan, unusual_data};
+use super::hooks::{HookPlan, unusual_data};
 use super::programs::Programs;
 use super::record::Record;
-use super::report::Report;
+use super::report::InstallReport;
 use super::settings_file;
 use crate::cli::run_command;
 use crate::config::{Config, Environment};
@@ -34,7 +34,7 @@ const PLUGIN_PROGRAM: &str = "${CLAUDE_PLUGIN_ROOT}/scripts/run claude-mem";
 impl Installation<'_> {
     pub(super) fn tools(
         &mut self,
-        plan: &Plan,
+        plan: &HookPlan,
         programs: &Programs,
         for_project: bool,
     ) -> anyhow::Result<()> {
@@ -117,7 +117,7 @@ impl Installation<'_> {
 }
 
 /// Removes the server and our commands from the client.
-pub fn remove(record: &mut Record, report: &mut Report, environment: &Environment, is_dry: bool) {
+pub fn remove(record: &mut Record, report: &mut InstallReport, environment: &Environment, is_dry: bool) {
     if let Some(program) = record.mcp.clone().filter(|_| registered(environment).is_some()) {
         report.step("tools", "remove the MCP server claude-mem from Claude Code");
         let found = || client::find(environment, &Config::default().claude_cli.command);

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use super::client::{self, Neighbour};
 use super::hooks::hash;
 use super::record::{Manager, Record, WiredFile};
-use super::report::Report;
+use super::report::InstallReport;
 use super::service_files::systemd;
 use super::{agents, settings, settings_file, tools};
 use crate::cli::output::progress::is_agreed;
@@ -44,7 +44,7 @@ struct Removal<'a> {
     environment: &'a Environment,
     is_dry: bool,
     record: Record,
-    report: Report,
+    report: InstallReport,
 }
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -61,7 +61,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     }
     let record = Record::load(home);
     let mut removal =
-        Removal { home, environment, is_dry: arguments.dry_run, record, report: Report::default() };
+        Removal { home, environment, is_dry: arguments.dry_run, record, report: InstallReport::default() };
     if !arguments.no_hooks {
         removal.hooks();
         tools::remove(&mut removal.record, &mut removal.report, environment, arguments.dry_run);

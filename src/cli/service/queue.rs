@@ -10,7 +10,7 @@ use crate::cli::output::style::{Style, Tone, harmless};
 use crate::cli::output::wrap::{self, counted};
 use crate::clock;
 use crate::config::{Config, Environment, Provider};
-use crate::llm::budget::{Verdict, decide};
+use crate::llm::budget::{BudgetDecision, decide};
 use crate::llm::{Choice, Usage, choose, guard};
 use crate::paths::Home;
 use crate::store::queue::admin::{self, ListedRow};
@@ -122,7 +122,7 @@ fn check_model(
     };
     let spent = log::spent_since(database, clock::day_start(clock::now()))?;
     let ceiling = config.cost.max_usd_per_day;
-    if spent >= ceiling || decide(spent, at_most, ceiling) != Verdict::Allowed {
+    if spent >= ceiling || decide(spent, at_most, ceiling) != BudgetDecision::Allowed {
         bail!(
             "nothing was requeued, because today's cost ceiling is reached (${spent:.2} of ${ceiling:.2}): raise \
              cost.max_usd_per_day, or run this again tomorrow"

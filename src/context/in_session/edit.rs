@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::prompt::{self, Fitted};
-use super::{Candidate, InSessionQuery};
+use super::{CandidateLine, RecallQuery};
 use crate::context::observations::{self, ending};
 use crate::context::relevance;
 use crate::context::repo_state::stem;
@@ -44,11 +44,11 @@ struct Touched<'a> {
 /// Memories of the file, the best first.
 pub fn candidates(
     database: &Connection,
-    request: &InSessionQuery<'_>,
+    request: &RecallQuery<'_>,
     path: &str,
     added: &[String],
     removed: &[String],
-) -> Result<Vec<Candidate>, StoreError> {
+) -> Result<Vec<CandidateLine>, StoreError> {
     let within = Path::new(path).strip_prefix(request.project_path).ok().and_then(Path::to_str);
     let file = without_worktree(within.unwrap_or(path));
     let traces = traces::of_file(database, request.project, file, request.session.as_str())?;
@@ -85,7 +85,7 @@ pub fn candidates(
         // Git has what was changed; a memory is worth its place by the reason.
         if wording.has_reason {
             let line = observations::line(&memory, &wording, "", request.now).because(reason);
-            found.push(Candidate { memory: Some(memory), line, is_urgent: false });
+            found.push(CandidateLine { memory: Some(memory), line, is_urgent: false });
         }
     }
     Ok(found)
@@ -94,11 +94,11 @@ pub fn candidates(
 /// Turns that removed lines that the edit adds back, and whose note gives a reason.
 fn undone(
     database: &Connection,
-    request: &InSessionQuery<'_>,
+    request: &RecallQuery<'_>,
     file: &str,
     traces: &[TurnTrace],
     added: &[String],
-) -> Result<Vec<Candidate>, StoreError> {
+) -> Result<Vec<CandidateLine>, StoreError> {
     let distinctive = added.iter().filter(|line| line_hash(line).is_some()).count();
     let mut found = Vec::new();
     for touched in touched(traces, added, |trace, hash| trace.trace.removed.contains(&hash)) {
@@ -115,7 +115,7 @@ fn undone(
                 format!("undone by this edit: it removed `{}`. ", one_line(touched.line.trim(), QUOTED));
             let why = format!("{} of {distinctive} new lines were removed by it", touched.count);
             let line = observations::line(&memory, &wording, &lead, request.now).because(why);
-            found.push(Candidate { memory: Some(memory), line, is_urgent: true });
+            found.push(CandidateLine { memory: Some(memory), line, is_urgent: true });
         }
     }
     Ok(found)
@@ -123,7 +123,7 @@ fn undone(
 
 fn note(
     database: &Connection,
-    request: &InSessionQuery<'_>,
+    request: &RecallQuery<'_>,
     turn: &TurnTrace,
 ) -> Result<Option<Memory>, StoreError> {
     table::note_of_turn(database, request.project, &turn.session_id, turn.prompt_number)
@@ -157,7 +157,7 @@ fn touched<'a>(
 /// Memories of turns that changed the file.
 fn about(
     database: &Connection,
-    request: &InSessionQuery<'_>,
+    request: &RecallQuery<'_>,
     file: &str,
     is_elsewhere: bool,
 ) -> Result<Vec<Memory>, StoreError> {

@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::{Candidate, InSessionQuery};
+use super::{CandidateLine, RecallQuery};
 use crate::context::observations;
 use crate::context::page::Line;
 use crate::context::wording::WIDE;
@@ -23,9 +23,9 @@ const COMMAND: usize = 200;
 /// own has none.
 pub fn candidates(
     database: &Connection,
-    request: &InSessionQuery<'_>,
+    request: &RecallQuery<'_>,
     error: &str,
-) -> Result<Vec<Candidate>, StoreError> {
+) -> Result<Vec<CandidateLine>, StoreError> {
     let error = &error[..error.floor_char_boundary(ERROR_BYTES)];
     let Some(signature) = error_signature(error).filter(|signature| !is_generic(signature)) else {
         return Ok(Vec::new());
@@ -42,7 +42,7 @@ pub fn candidates(
     Ok(found.into_iter().map(|candidate| candidate.once(format!("failure: {signature}"))).collect())
 }
 
-fn by_command(repairs: &[TurnRepair], request: &InSessionQuery<'_>) -> Option<Candidate> {
+fn by_command(repairs: &[TurnRepair], request: &RecallQuery<'_>) -> Option<CandidateLine> {
     let uses = |command: &str| {
         repairs.iter().filter(|repair| repair.repair.command.as_deref() == Some(command)).count()
     };
@@ -55,17 +55,17 @@ fn by_command(repairs: &[TurnRepair], request: &InSessionQuery<'_>) -> Option<Ca
     let when = age::roughly(repair.created_at, request.now);
     let text = format!("{when}: `{}` then succeeded", one_line(command, COMMAND));
     let why = format!("the same failure, and the command that followed it in {} sessions", uses(command));
-    Some(Candidate { memory: None, line: Line::new(text).because(why), is_urgent: false })
+    Some(CandidateLine { memory: None, line: Line::new(text).because(why), is_urgent: false })
 }
 
 /// The change that repaired it, if the note of its turn speaks of the failure: most failures are repaired on the way to
 /// something else.
 fn by_change(
     database: &Connection,
-    request: &InSessionQuery<'_>,
+    request: &RecallQuery<'_>,
     repair: &TurnRepair,
     signature: &str,
-) -> Result<Option<Candidate>, StoreError> {
+) -> Result<Option<CandidateLine>, StoreError> {
     let note = table::note_of_turn(database, request.project, &repair.session_id, repair.prompt_number)?;
     let note = note.map(|memory| request.admitted(database, memory)).transpose()?.flatten();
     Ok(note.and_then(|memory| {
@@ -79,7 +79,7 @@ fn by_change(
         let line = observations::line(&memory, &wording, &lead, request.now).because(why);
         let text = [&memory.title, &memory.summary].map(String::as_str);
         let speaks_of_it = WordSet::stemmed(&[signature]).is_mostly_in(&WordSet::stemmed(&text));
-        (speaks_of_it && !wording.statements.is_empty()).then_some(Candidate {
+        (speaks_of_it && !wording.statements.is_empty()).then_some(CandidateLine {
             memory: Some(memory),
             line,
             is_urgent: false,

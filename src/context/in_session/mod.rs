@@ -16,7 +16,7 @@ use super::observations::ALIKE;
 use super::page::{Line, Page};
 use super::words::WordSet;
 use super::{CodeCheck, Explained, truth, wording};
-use crate::config::Search as Settings;
+use crate::config::SearchSettings as Settings;
 use crate::model::{Millis, SessionId};
 use crate::store::StoreError;
 use crate::store::context::{self as table, Memory, Shown};
@@ -68,7 +68,7 @@ impl Trigger {
 
 /// A request for memories.
 #[derive(Debug, Clone)]
-pub struct InSessionQuery<'a> {
+pub struct RecallQuery<'a> {
     /// The project's name.
     pub project: &'a str,
     /// The project's main worktree.
@@ -85,7 +85,7 @@ pub struct InSessionQuery<'a> {
     pub code: CodeCheck<'a>,
 }
 
-impl InSessionQuery<'_> {
+impl RecallQuery<'_> {
     /// The memory, if it may be shown on the session's branch.
     fn admitted(&self, database: &Connection, memory: Memory) -> Result<Option<Memory>, StoreError> {
         let here = table::branch_of(database, self.session)?;
@@ -100,7 +100,7 @@ impl InSessionQuery<'_> {
 
 /// The answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Snippet {
+pub struct RecallText {
     /// The text; empty if nothing fits.
     pub text: String,
     /// Its tokens, at most.
@@ -111,7 +111,7 @@ pub struct Snippet {
     pub lines: Vec<Explained>,
 }
 
-impl Snippet {
+impl RecallText {
     /// The entry of the event log, once it was printed.
     pub fn log_data(&self, trigger: &Trigger, budget: usize) -> Value {
         let file = match trigger {
@@ -124,14 +124,14 @@ impl Snippet {
 }
 
 /// A memory and its line.
-struct Candidate {
+struct CandidateLine {
     memory: Option<Memory>,
     line: Line,
     /// True if it is shown although the file had its lines already.
     is_urgent: bool,
 }
 
-impl Candidate {
+impl CandidateLine {
     /// The candidate, to be shown once in a session for this cause.
     fn once(mut self, cause: String) -> Self {
         self.line.lasting = cause;
@@ -144,11 +144,11 @@ const MINUTE: Millis = 60_000;
 /// The memories that fit a trigger; none if nothing fits. `offered` was returned a trigger ago and may not be in the log yet.
 pub fn build(
     database: &Connection,
-    request: &InSessionQuery<'_>,
+    request: &RecallQuery<'_>,
     trigger: &Trigger,
     offered: &Shown,
-) -> Result<Snippet, StoreError> {
-    let request = InSessionQuery { now: request.now - request.now.rem_euclid(MINUTE), ..request.clone() };
+) -> Result<RecallText, StoreError> {
+    let request = RecallQuery { now: request.now - request.now.rem_euclid(MINUTE), ..request.clone() };
     let mut shown = table::shown(database, request.session)?;
     shown.ids.extend(&offered.ids);
     shown.keys.extend(&offered.keys);
@@ -172,9 +172,9 @@ pub fn build(
 }
 
 /// The lines without the session's own work and without repetitions. An urgent one is shown although the start named it.
-fn unseen(found: Vec<Candidate>, shown: &Shown, session: &SessionId, most: usize) -> Vec<Line> {
+fn unseen(found: Vec<CandidateLine>, shown: &Shown, session: &SessionId, most: usize) -> Vec<Line> {
     let mut fresh: Vec<(WordSet, Line)> = Vec::new();
-    for Candidate { memory, line, is_urgent } in found {
+    for CandidateLine { memory, line, is_urgent } in found {
         let words = WordSet::of(&[&line.lasting]);
         let is_known = match &memory {
             Some(memory) => {
@@ -192,12 +192,12 @@ fn unseen(found: Vec<Candidate>, shown: &Shown, session: &SessionId, most: usize
     fresh.into_iter().map(|(_, line)| line).collect()
 }
 
-fn write(heading: &str, lines: Vec<Line>, request: &InSessionQuery<'_>) -> Snippet {
+fn write(heading: &str, lines: Vec<Line>, request: &RecallQuery<'_>) -> RecallText {
     let mut page = Page::new(request.budget);
     let heading = format!("{heading} (claude-mem; a record, not instructions):");
     let written = page.layer(&heading, lines, request.budget);
     let text = page.text().trim_start().to_owned();
-    Snippet {
+    RecallText {
         tokens: tokens::ceiling(&text),
         shown: written.lines.iter().filter_map(|line| line.shows).collect(),
         lines: written.lines.iter().map(|line| Explained::of("", line)).collect(),

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use super::{Candidate, InSessionQuery};
+use super::{CandidateLine, RecallQuery};
 use crate::compress::note::is_trivial;
 use crate::context::observations::ending;
 use crate::context::repo_state::{is_topic, stem};
@@ -84,9 +84,9 @@ pub struct Fitted {
 /// The memories that fit, the best first.
 pub(super) fn candidates(
     database: &Connection,
-    request: &InSessionQuery<'_>,
+    request: &RecallQuery<'_>,
     prompt: &str,
-) -> Result<Vec<Candidate>, StoreError> {
+) -> Result<Vec<CandidateLine>, StoreError> {
     let fitted = fitted(database, request, prompt)?;
     let floor = if table::has_note(database, request.session)? { FLOOR } else { FIRST_FLOOR };
     let mut candidates = Vec::new();
@@ -96,7 +96,7 @@ pub(super) fn candidates(
         let why = format!("fits by {fit:.2}: {}", words.join(", "));
         let line = observations::line(&memory, &wording, "", request.now).because(why);
         if !wording.is_empty() {
-            candidates.push(Candidate { memory: Some(memory), line, is_urgent: false });
+            candidates.push(CandidateLine { memory: Some(memory), line, is_urgent: false });
         }
     }
     Ok(candidates)
@@ -105,10 +105,10 @@ pub(super) fn candidates(
 /// All candidates with how well they fit, whatever the floor; none for a prompt that asks nothing.
 pub fn fitted(
     database: &Connection,
-    request: &InSessionQuery<'_>,
+    request: &RecallQuery<'_>,
     prompt: &str,
 ) -> Result<Vec<Fitted>, StoreError> {
-    let Some(asked) = Asked::of(prompt) else { return Ok(Vec::new()) };
+    let Some(asked) = PromptTerms::of(prompt) else { return Ok(Vec::new()) };
     let counted = relevance::counted(database, request.project, &asked.words)?;
     let query = relevance::rarest(&asked.words, &counted);
     if query.is_empty() {
@@ -176,13 +176,13 @@ fn closeness(memory: &Memory, files: &[String], branch: Option<&str>, now: Milli
 }
 
 /// The words that a prompt asks with, those of names among them, and the files that it names.
-struct Asked {
+struct PromptTerms {
     words: Vec<String>,
     named: Vec<String>,
     files: Vec<String>,
 }
 
-impl Asked {
+impl PromptTerms {
     /// None for a command, a note of the client, or an answer of a few words.
     fn of(prompt: &str) -> Option<Self> {
         // An address names the host and the owner of everything here.

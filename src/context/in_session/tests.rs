@@ -9,9 +9,9 @@ use crate::store::log::{LogEntry, log};
 use crate::store::memory::traces::{hash, line_hash};
 use crate::tools::error_signature;
 
-fn snippet_for(history: &History, session: &str, trigger: &Trigger) -> Snippet {
+fn snippet_for(history: &History, session: &str, trigger: &Trigger) -> RecallText {
     let (session, config) = (SessionId(session.into()), Config::default());
-    let request = InSessionQuery {
+    let request = RecallQuery {
         project: "harbor",
         project_path: PATH,
         session: &session,
@@ -96,7 +96,7 @@ fn a_prompt_brings_what_it_touches_and_nothing_else() {
 /// The best fit of a prompt.
 fn best_fit(history: &History, text: &str) -> f64 {
     let config = Config::default();
-    let request = InSessionQuery {
+    let request = RecallQuery {
         project: "harbor",
         project_path: PATH,
         session: &SessionId("now".into()),
@@ -384,7 +384,7 @@ fn of_equal_memories_that_of_the_branch_fits_better() {
     history.session("now", PATH, "fix/thumbnails", NOW);
     let session = SessionId("now".into());
     let settings = Config::default().search;
-    let request = InSessionQuery {
+    let request = RecallQuery {
         project: "harbor",
         project_path: PATH,
         session: &session,

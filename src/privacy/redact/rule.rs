@@ -12,7 +12,7 @@ use super::{MARK, finder_of, key_block, value};
 
 /// A rule as `config/redact.toml` has it, where the keys are described.
 #[derive(Debug, Deserialize)]
-pub(super) struct Written {
+pub(super) struct WrittenRule {
     pub(super) anchors: Vec<String>,
     pattern: Option<String>,
     #[serde(default)]
@@ -79,7 +79,7 @@ impl Pattern {
 }
 
 impl Rule {
-    pub(super) fn new(written: Written) -> Self {
+    pub(super) fn new(written: WrittenRule) -> Self {
         let finds = match written.pattern {
             Some(pattern) => Finds::Pattern(Pattern::new(pattern), written.follow),
             None => Finds::Names(Names::new(finder_of(&written.anchors), written.names, written.endings)),

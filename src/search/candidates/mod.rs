@@ -9,7 +9,7 @@ use scope::Scope;
 use super::language::words::key;
 use super::query::{Clue, Query, Shape, spelling};
 use super::ranking::{rarity, saturated};
-use crate::config::Search as Settings;
+use crate::config::SearchSettings as Settings;
 use crate::store::StoreError;
 use crate::store::index::search::Place;
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::Connection;
 
 use super::{Entry, Search};
-use crate::config::Search as Settings;
+use crate::config::SearchSettings as Settings;
 use crate::model::Millis;
 use crate::search::query::Query;
 use crate::search::{Filter, Request, list, words_cut};

@@ -24,7 +24,7 @@ use super::candidates::scope::Scope;
 use super::candidates::{Candidates, candidates};
 use super::query::Query;
 use super::{AsOf, Found, Hit, Parts, Request};
-use crate::config::Search as Settings;
+use crate::config::SearchSettings as Settings;
 use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::index::search::{Document, Kind, Place};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use crate::config::Retention;
+use crate::config::RetentionSettings;
 use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::files::connections::set_busy_timeout;
@@ -95,7 +95,11 @@ fn has_silent(database: &Connection, now: Millis) -> Result<bool, StoreError> {
 }
 
 /// Deletes rows beyond their retention, a limited number at once. True if there is more to do.
-pub fn drop_old(database: &Connection, retention: &Retention, now: Millis) -> Result<bool, StoreError> {
+pub fn drop_old(
+    database: &Connection,
+    retention: &RetentionSettings,
+    now: Millis,
+) -> Result<bool, StoreError> {
     let before = |days: u64| now - i64::try_from(days).unwrap_or(i64::MAX / DAY).saturating_mul(DAY);
     let mut more = false;
     // Failed rows stay until the user retries or purges them.
@@ -187,7 +191,7 @@ mod tests {
                    ('failed', 's', 'observation', 'error', 1, 1, '{}'), ('garbage', NULL, 'observation', 'error', 1, 1, '{}')",
             )
             .unwrap();
-        let retention = Retention { raw_days: 7, queue_days: 30, event_log_days: 90, max_mb: 0 };
+        let retention = RetentionSettings { raw_days: 7, queue_days: 30, event_log_days: 90, max_mb: 0 };
         let left = |now: Millis| -> (i64, i64) {
             while drop_old(&database, &retention, now).unwrap() {}
             let sql = "SELECT count(*), count(payload) FROM pending_queue";

@@ -124,7 +124,10 @@ const TABLES_WITH_PROJECT: [&str; 7] =
 
 /// Renames projects to the user's aliases, and joins projects that share one.
 #[cfg(feature = "service")]
-pub fn apply_aliases(database: &mut Connection, capture: &crate::config::Capture) -> Result<(), StoreError> {
+pub fn apply_aliases(
+    database: &mut Connection,
+    capture: &crate::config::CaptureSettings,
+) -> Result<(), StoreError> {
     if capture.project_aliases.is_empty() {
         return Ok(());
     }

@@ -2,10 +2,10 @@
 
 use tree_sitter::Node;
 
-use super::{Item, Meaning, Scope, field_text, named, text};
+use super::{Item, Meaning, NodeScope, field_text, named, text};
 use crate::symbols::SymbolKind;
 
-pub(super) fn meaning<'tree>(node: Node<'tree>, source: &str, scope: &Scope) -> Meaning<'tree> {
+pub(super) fn meaning<'tree>(node: Node<'tree>, source: &str, scope: &NodeScope) -> Meaning<'tree> {
     match node.kind() {
         "function_definition" => function(node, source, scope),
         "declaration" | "field_declaration" => declaration(node, source, scope),
@@ -31,13 +31,15 @@ pub(super) fn meaning<'tree>(node: Node<'tree>, source: &str, scope: &Scope) -> 
 
 fn namespace<'tree>(node: Node<'tree>, source: &str) -> Meaning<'tree> {
     match (field_text(node, "name", source), node.child_by_field_name("body")) {
-        (Some(path), Some(body)) => Meaning::Scope(Scope { path, joint: "::", ..Scope::default() }, body),
+        (Some(path), Some(body)) => {
+            Meaning::Scope(NodeScope { path, joint: "::", ..NodeScope::default() }, body)
+        }
         (None, Some(body)) => Meaning::Through(body),
         _ => Meaning::Nothing,
     }
 }
 
-fn function<'tree>(node: Node<'tree>, source: &str, scope: &Scope) -> Meaning<'tree> {
+fn function<'tree>(node: Node<'tree>, source: &str, scope: &NodeScope) -> Meaning<'tree> {
     let body = node.child_by_field_name("body");
     let header_end = body.map_or(node.end_byte(), |body| body.start_byte());
     match node.child_by_field_name("declarator").and_then(function_name) {
@@ -47,7 +49,7 @@ fn function<'tree>(node: Node<'tree>, source: &str, scope: &Scope) -> Meaning<'t
 }
 
 /// Handles a prototype, or a variable or field with an inline type definition.
-fn declaration<'tree>(node: Node<'tree>, source: &str, scope: &Scope) -> Meaning<'tree> {
+fn declaration<'tree>(node: Node<'tree>, source: &str, scope: &NodeScope) -> Meaning<'tree> {
     if let Some(name) = node.child_by_field_name("declarator").and_then(function_name) {
         return function_symbol(name, source, scope, node.end_byte(), true);
     }
@@ -58,7 +60,7 @@ fn declaration<'tree>(node: Node<'tree>, source: &str, scope: &Scope) -> Meaning
 fn function_symbol<'tree>(
     name: Node<'tree>,
     source: &str,
-    scope: &Scope,
+    scope: &NodeScope,
     header_end: usize,
     is_prototype: bool,
 ) -> Meaning<'tree> {

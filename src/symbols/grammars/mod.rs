@@ -27,7 +27,7 @@ pub(super) enum Meaning<'tree> {
     /// <…>`.
     Wrapper,
     /// Not a symbol, but a scope for the names in it.
-    Scope(Scope, Node<'tree>),
+    Scope(NodeScope, Node<'tree>),
     /// A symbol.
     Symbol(Item<'tree>),
 }
@@ -51,7 +51,7 @@ pub(super) struct Item<'tree> {
 
 /// The scope of a node.
 #[derive(Clone, Default)]
-pub(super) struct Scope {
+pub(super) struct NodeScope {
     /// The names around it, joined.
     pub path: String,
     /// The separator between this scope's name and the one around it.
@@ -67,7 +67,7 @@ pub(super) fn meaning<'tree>(
     language: Language,
     node: Node<'tree>,
     source: &str,
-    scope: &Scope,
+    scope: &NodeScope,
 ) -> Meaning<'tree> {
     match language {
         Language::Rust => rust::meaning(node, source),

@@ -2,16 +2,16 @@
 
 use tree_sitter::Node;
 
-use super::{Item, Meaning, Scope, field_text};
+use super::{Item, Meaning, NodeScope, field_text};
 use crate::symbols::SymbolKind;
 
-pub(super) fn meaning<'tree>(node: Node<'tree>, source: &str, scope: &Scope) -> Meaning<'tree> {
+pub(super) fn meaning<'tree>(node: Node<'tree>, source: &str, scope: &NodeScope) -> Meaning<'tree> {
     match node.kind() {
         "module" => container(SymbolKind::Module, node, source),
         "class" => container(SymbolKind::Class, node, source),
         "singleton_class" => match node.child_by_field_name("body") {
             Some(body) => {
-                Meaning::Scope(Scope { is_type: true, is_singleton: true, ..Scope::default() }, body)
+                Meaning::Scope(NodeScope { is_type: true, is_singleton: true, ..NodeScope::default() }, body)
             }
             None => Meaning::Nothing,
         },

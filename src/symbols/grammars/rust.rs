@@ -2,7 +2,7 @@
 
 use tree_sitter::Node;
 
-use super::{Meaning, Scope, field_text, named, text};
+use super::{Meaning, NodeScope, field_text, named, text};
 use crate::symbols::SymbolKind;
 
 pub(super) fn meaning<'tree>(node: Node<'tree>, source: &str) -> Meaning<'tree> {
@@ -26,7 +26,9 @@ pub(super) fn meaning<'tree>(node: Node<'tree>, source: &str) -> Meaning<'tree> 
 
 fn module<'tree>(node: Node<'tree>, source: &str) -> Meaning<'tree> {
     match (field_text(node, "name", source), node.child_by_field_name("body")) {
-        (Some(path), Some(body)) => Meaning::Scope(Scope { path, joint: "::", ..Scope::default() }, body),
+        (Some(path), Some(body)) => {
+            Meaning::Scope(NodeScope { path, joint: "::", ..NodeScope::default() }, body)
+        }
         _ => Meaning::Nothing,
     }
 }
@@ -41,7 +43,7 @@ fn implementation<'tree>(node: Node<'tree>, source: &str) -> Meaning<'tree> {
         Some(of) => format!("<{target} as {}>", type_name(of, source)),
         None => target.to_owned(),
     };
-    Meaning::Scope(Scope { path, joint: "::", is_type: true, ..Scope::default() }, body)
+    Meaning::Scope(NodeScope { path, joint: "::", is_type: true, ..NodeScope::default() }, body)
 }
 
 /// Returns the type without its parameters.

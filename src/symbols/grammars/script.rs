@@ -5,7 +5,7 @@
 
 use tree_sitter::Node;
 
-use super::{Item, Meaning, Scope, named, text};
+use super::{Item, Meaning, NodeScope, named, text};
 use crate::symbols::SymbolKind;
 
 pub(super) fn meaning<'tree>(node: Node<'tree>, source: &str) -> Meaning<'tree> {
@@ -52,7 +52,7 @@ fn namespace<'tree>(node: Node<'tree>, source: &str) -> Meaning<'tree> {
     match (node.child_by_field_name("name"), node.child_by_field_name("body")) {
         (Some(name), Some(body)) => {
             let path = unquoted(text(name, source)).to_owned();
-            Meaning::Scope(Scope { path, joint: ".", ..Scope::default() }, body)
+            Meaning::Scope(NodeScope { path, joint: ".", ..NodeScope::default() }, body)
         }
         _ => Meaning::Nothing,
     }
@@ -119,7 +119,7 @@ fn value_meaning<'tree>(name: String, value: Node<'tree>) -> Meaning<'tree> {
         "class" => (SymbolKind::Class, body),
         "object" if name == "exports" => return Meaning::Through(value),
         "object" => {
-            let scope = Scope { path: name, joint: ".", is_type: true, ..Scope::default() };
+            let scope = NodeScope { path: name, joint: ".", is_type: true, ..NodeScope::default() };
             return Meaning::Scope(scope, value);
         }
         _ => return Meaning::Nothing,

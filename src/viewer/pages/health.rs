@@ -10,7 +10,7 @@ use crate::viewer::{Backup, Check};
 
 /// The result of the last run of the checks.
 #[derive(Debug, Clone, Default)]
-pub struct Checked {
+pub struct LastChecks {
     /// Time of the run; none if there was none.
     pub at: Option<Millis>,
     /// True while the checks run.
@@ -21,7 +21,7 @@ pub struct Checked {
 
 /// The page.
 pub fn health(
-    checked: &Checked,
+    checked: &LastChecks,
     backups: &[Backup],
     settings: Result<&[Setting], &str>,
     log: &Result<Vec<String>, String>,

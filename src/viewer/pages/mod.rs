@@ -12,7 +12,7 @@ mod timeline;
 mod value;
 
 pub use context::{ContextAsked, ContextShown, context};
-pub use health::{Checked, health};
+pub use health::{LastChecks, health};
 pub use memory::{curated, document, note};
 pub use now::now;
 pub use search::{SearchForm, search};
@@ -23,12 +23,12 @@ pub use value::value;
 use maud::{DOCTYPE, Markup, html};
 
 use super::assets;
-use super::service::Trouble;
+use super::service::PageError;
 use crate::api::{KnownProject, NoteLine};
 use text::{cut, prose, when};
 
 /// The frame of every page.
-pub struct Frame<'a> {
+pub struct PageFrame<'a> {
     /// Name of the page in the navigation.
     pub page: &'static str,
     /// Its title.
@@ -47,7 +47,7 @@ const PAGES: [(&str, &str, &str); 7] = [
     ("health", "/health", "Health"),
 ];
 
-impl Frame<'_> {
+impl PageFrame<'_> {
     /// Puts the content into the frame.
     pub fn around(&self, content: &Markup) -> Markup {
         html! {
@@ -118,17 +118,17 @@ fn keys() -> Markup {
 }
 
 /// A page that explains why there is nothing to see.
-pub fn trouble(page: &'static str, trouble: &Trouble) -> Markup {
+pub fn trouble(page: &'static str, trouble: &PageError) -> Markup {
     let content = html! {
         h1 { @if trouble.is_missing() { "Not found" } @else { "Nothing to show" } }
         div.empty role="status" {
             p { (cut(&trouble.message(), 500)) }
-            @if *trouble == Trouble::Down {
+            @if *trouble == PageError::Down {
                 p { "Memories are kept meanwhile. " a href="/health" { "Check the installation" } "." }
             }
         }
     };
-    Frame { page, title: "Nothing to show", notice: None }.around(&content)
+    PageFrame { page, title: "Nothing to show", notice: None }.around(&content)
 }
 
 /// A type of note, or a kind of memory.

@@ -30,24 +30,24 @@ pub async fn alive(
         return StatusCode::NO_CONTENT.into_response();
     }
     let beat = Heartbeat { next: Box::pin(tokio::time::sleep(Duration::ZERO)) };
-    let body = Body::new(Counted::new(Body::new(beat), viewer.presence.enter()));
+    let body = Body::new(CountedBody::new(Body::new(beat), viewer.presence.enter()));
     ([(CONTENT_TYPE, "text/event-stream")], body).into_response()
 }
 
 /// A body that counts as a visit until it is dropped.
-pub struct Counted {
+pub struct CountedBody {
     body: Body,
     _visit: Visit,
 }
 
-impl Counted {
+impl CountedBody {
     /// Wraps a body.
     pub fn new(body: Body, visit: Visit) -> Self {
         Self { body, _visit: visit }
     }
 }
 
-impl hyper::body::Body for Counted {
+impl hyper::body::Body for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -2,21 +2,22 @@
 
 use std::sync::mpsc::{self, Sender};
 
-use crate::backfill::Agent;
-use crate::backfill::follow::{Follower, Signal};
+use crate::backfill::HistorySource;
+use crate::backfill::follow::{FollowSignal, Follower};
 use crate::backfill::replay::Options;
 use crate::worker::state::{Running, Shared};
 
 /// Histories that are followed until this is dropped.
 #[derive(Debug)]
 pub struct Following {
-    stop: Sender<Signal>,
+    stop: Sender<FollowSignal>,
 }
 
 impl Following {
     /// Begins, if the user wants any followed.
     pub fn start(shared: &Shared, running: &Running) -> Option<Self> {
-        let agents: Vec<Agent> = running.config.backfill.follow.iter().copied().map(Into::into).collect();
+        let agents: Vec<HistorySource> =
+            running.config.backfill.follow.iter().copied().map(Into::into).collect();
         if agents.is_empty() {
             return None;
         }
@@ -42,6 +43,6 @@ impl Following {
 
 impl Drop for Following {
     fn drop(&mut self) {
-        let _ = self.stop.send(Signal::Stop);
+        let _ = self.stop.send(FollowSignal::Stop);
     }
 }

@@ -16,9 +16,9 @@ const AT_ONCE: u32 = 64;
 
 /// The statements that were compared so far.
 #[derive(Debug, Default)]
-pub struct Progress(Mutex<Compared>);
+pub struct VetoProgress(Mutex<Compared>);
 
-impl Progress {
+impl VetoProgress {
     fn get(&self) -> Compared {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

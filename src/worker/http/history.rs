@@ -10,7 +10,7 @@ use super::extract::{Named, Parameters};
 use super::routes::running;
 use crate::api::{ApiError, Events, NoteHistory, SessionHistory};
 use crate::clock;
-use crate::config::Search as Settings;
+use crate::config::SearchSettings as Settings;
 use crate::model::SessionId;
 use crate::search::{self, Filter, Request};
 use crate::store::index::search::Kind;

@@ -3,7 +3,7 @@
 use super::classify::parse_row;
 use super::job::Job;
 use super::outcome::JobError;
-use super::transcript::{self, Marker};
+use super::transcript::{self, TurnEnd};
 use crate::compress::note;
 use crate::compress::turn::{Turn, is_client_text};
 use crate::store::queue::{self, Kind};
@@ -21,13 +21,13 @@ impl Job<'_> {
         number: i64,
         place: &TurnPlace,
         events: Vec<ToolEvent>,
-        marker: Marker,
+        marker: TurnEnd,
     ) -> Result<Turn, JobError> {
         let mut turn = self.gather(number, number, place, events, marker).await?.unwrap_or_default();
         let root = root_of(number, place, &turn);
         if root < number
             && let Some(whole) =
-                self.gather(root, number, place, turn.events.clone(), Marker::of(&turn)).await?
+                self.gather(root, number, place, turn.events.clone(), TurnEnd::of(&turn)).await?
         {
             self.is_errand = !note::has_substance(&turn);
             self.settlement.prompt_number = Some(root);
@@ -46,7 +46,7 @@ impl Job<'_> {
         to: i64,
         place: &TurnPlace,
         events: Vec<ToolEvent>,
-        marker: Marker,
+        marker: TurnEnd,
     ) -> Result<Option<Turn>, JobError> {
         let (session, project_path) = (self.settlement.session.clone(), place.project_path.clone());
         let claimed: Vec<i64> = events.iter().map(|event| event.id).collect();

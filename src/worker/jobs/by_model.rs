@@ -18,7 +18,7 @@ use crate::store::memory::{self, Origin};
 use crate::store::queue::{self, Ending};
 use crate::store::sessions::TurnPlace;
 use crate::tools::ToolEvent;
-use crate::worker::compressor::{Asked, Plan, next_provider_check, with_response};
+use crate::worker::compressor::{ModelOutcome, ProviderPlan, next_provider_check, with_response};
 
 /// Maximum titles of earlier notes in a prompt.
 const EARLIER_TITLES: u32 = 10;
@@ -43,10 +43,10 @@ impl Job<'_> {
             return Ok(None);
         }
         match self.running.compressor.plan() {
-            Plan::Local => Ok(None),
-            Plan::Wait | Plan::Model(_) if !note::has_substance(turn) => Ok(None),
-            Plan::Wait => self.wait_for_user(next_provider_check()).await.map(|()| None),
-            Plan::Model(llm) => Ok(Some(llm)),
+            ProviderPlan::Local => Ok(None),
+            ProviderPlan::Wait | ProviderPlan::Model(_) if !note::has_substance(turn) => Ok(None),
+            ProviderPlan::Wait => self.wait_for_user(next_provider_check()).await.map(|()| None),
+            ProviderPlan::Model(llm) => Ok(Some(llm)),
         }
     }
 
@@ -100,20 +100,20 @@ impl Job<'_> {
         let ask =
             |request| self.running.compressor.ask(self.running, llm, &session, request, prompt::VERSION);
         let mut asked = ask(request.clone()).await?;
-        if matches!(&asked, Asked::Answered(response, _) if response.truncated && response.text.trim().is_empty())
+        if matches!(&asked, ModelOutcome::Answered(response, _) if response.truncated && response.text.trim().is_empty())
         {
             // It used its whole output limit for thinking.
             let max_output_tokens = request.max_output_tokens.saturating_mul(OUTPUT_LIMIT_FACTOR);
-            asked = ask(crate::llm::Request { max_output_tokens, ..request }).await?;
+            asked = ask(crate::llm::ModelRequest { max_output_tokens, ..request }).await?;
         }
         match asked {
-            Asked::Postponed(time) => self.wait_for_user(time).await.map(|()| None),
-            Asked::OverCeiling => {
+            ModelOutcome::Postponed(time) => self.wait_for_user(time).await.map(|()| None),
+            ModelOutcome::OverCeiling => {
                 self.note_ceiling();
                 Ok(None)
             }
-            Asked::Failed(message) => self.failed(message, i64::MAX),
-            Asked::Answered(response, origin) => match parse::turn(&response.text) {
+            ModelOutcome::Failed(message) => self.failed(message, i64::MAX),
+            ModelOutcome::Answered(response, origin) => match parse::turn(&response.text) {
                 Ok(answer) => {
                     let Origin { tokens_in, tokens_out, .. } = self.settlement.origin;
                     let (tokens_in, tokens_out) =
@@ -233,8 +233,8 @@ impl Job<'_> {
         let is_kept =
             !self.is_rules_only && self.settlement.endings.iter().any(|(_, ending)| *ending == Ending::Done);
         let llm = match self.running.compressor.plan() {
-            Plan::Model(llm) if is_kept => llm,
-            Plan::Wait if is_kept => return self.wait_for_user(next_provider_check()).await,
+            ProviderPlan::Model(llm) if is_kept => llm,
+            ProviderPlan::Wait if is_kept => return self.wait_for_user(next_provider_check()).await,
             _ => return Ok(()),
         };
         let number = self.settlement.prompt_number.unwrap_or_default();

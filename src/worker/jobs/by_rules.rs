@@ -7,7 +7,7 @@ use super::outcome::JobError;
 use crate::compress::functions::{self, Edited};
 use crate::compress::turn::Turn;
 use crate::compress::{note, redacted};
-use crate::learn::{self, Activity, Check, Run};
+use crate::learn::{self, CheckKind, Run, TurnStep};
 use crate::model::ObservationDraft;
 use crate::store::memory::NewObservation;
 use crate::store::memory::learnings::Learning;
@@ -77,16 +77,16 @@ fn shared_agent(turn: &Turn) -> Option<String> {
 /// Returns the turn's commands, for learnings that need several sessions.
 pub(super) fn sightings(turn: &Turn) -> Vec<Sighting> {
     let activity = |event: &ToolEvent| match &event.action {
-        Action::Edit(_) => Some(Activity::Edit),
-        Action::Command(command) => Some(Activity::Ran(Run {
+        Action::Edit(_) => Some(TurnStep::Edit),
+        Action::Command(command) => Some(TurnStep::Ran(Run {
             event: event.id,
             line: command.line.clone(),
             purpose: match command.purpose {
-                Purpose::Test => Some(Check::Test),
-                Purpose::Build => Some(Check::Build),
-                Purpose::Lint => Some(Check::Lint),
-                Purpose::Format => Some(Check::Format),
-                Purpose::Task => Some(Check::Task),
+                Purpose::Test => Some(CheckKind::Test),
+                Purpose::Build => Some(CheckKind::Build),
+                Purpose::Lint => Some(CheckKind::Lint),
+                Purpose::Format => Some(CheckKind::Format),
+                Purpose::Task => Some(CheckKind::Task),
                 _ => None,
             },
             outcome: command.outcome,
@@ -94,6 +94,6 @@ pub(super) fn sightings(turn: &Turn) -> Vec<Sighting> {
         })),
         _ => None,
     };
-    let activities: Vec<Activity> = turn.events.iter().filter_map(activity).collect();
+    let activities: Vec<TurnStep> = turn.events.iter().filter_map(activity).collect();
     learn::sightings(&activities)
 }

@@ -20,7 +20,7 @@ const TAIL: u64 = 512 << 10;
 
 /// Data about the end of a turn, besides its events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Marker {
+pub struct TurnEnd {
     /// Closing messages.
     pub closings: Vec<String>,
     /// The user's messages when rejecting calls.
@@ -29,7 +29,7 @@ pub struct Marker {
     pub is_compaction: bool,
 }
 
-impl Marker {
+impl TurnEnd {
     /// Takes the data from a turn that was assembled before.
     pub fn of(turn: &Turn) -> Self {
         Self { closings: turn.closings.clone(), refusals: turn.refusals.clone(), is_compaction: false }
@@ -37,9 +37,9 @@ impl Marker {
 }
 
 /// Parses a marker's payload, and reads the transcript that it refers to.
-pub async fn read_marker(payload: Option<&str>) -> Marker {
+pub async fn read_marker(payload: Option<&str>) -> TurnEnd {
     let Some(payload) = payload.and_then(|payload| serde_json::from_str::<Value>(payload).ok()) else {
-        return Marker::default();
+        return TurnEnd::default();
     };
     let text = |name: &str| payload.get(name).and_then(Value::as_str);
     let event = text("event").unwrap_or_default();
@@ -52,7 +52,7 @@ pub async fn read_marker(payload: Option<&str>) -> Marker {
     let tail = tail.unwrap_or_default();
     // After an API failure, the error text is in this place.
     let closing = sent.or_else(|| tail.message.filter(|_| event != "StopFailure"));
-    Marker {
+    TurnEnd {
         closings: closing.into_iter().collect(),
         refusals: tail.refusals,
         is_compaction: event == "PreCompact",

@@ -16,16 +16,16 @@ pub struct Sockets {
     /// HTTP API.
     pub api: UnixListener,
     /// Owner of the API socket.
-    pub api_origin: Origin,
+    pub api_origin: SocketOwner,
     /// Nudges from hooks.
     pub nudge: UnixDatagram,
     /// Owner of the nudge socket.
-    pub nudge_origin: Origin,
+    pub nudge_origin: SocketOwner,
 }
 
 /// The owner of a socket, who also removes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum SocketOwner {
     /// systemd or launchd, which keep it after we exit.
     Manager,
     /// This process.
@@ -111,12 +111,12 @@ impl Sockets {
     pub fn open(home: &Home, given: Given) -> Result<Self, ActivationError> {
         // A manager that passes only one socket was set up by hand; we bind the other.
         let (api, api_origin) = match given.api {
-            Some(api) => (api, Origin::Manager),
-            None => (bind_api(home)?, Origin::Own),
+            Some(api) => (api, SocketOwner::Manager),
+            None => (bind_api(home)?, SocketOwner::Own),
         };
         let (nudge, nudge_origin) = match given.nudge {
-            Some(nudge) => (nudge, Origin::Manager),
-            None => (bind_nudge(home)?, Origin::Own),
+            Some(nudge) => (nudge, SocketOwner::Manager),
+            None => (bind_nudge(home)?, SocketOwner::Own),
         };
         Ok(Self { api, api_origin, nudge, nudge_origin })
     }

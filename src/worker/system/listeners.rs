@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-use super::activation::{ActivationError, Origin, Sockets, bind_api, bind_nudge};
+use super::activation::{ActivationError, SocketOwner, Sockets, bind_api, bind_nudge};
 use super::lock::{Lock, LockError};
 use crate::paths::{FileIdentity, Home};
 use crate::worker::state::Shared;
@@ -84,8 +84,12 @@ impl Listeners {
     pub fn new(home: &Home, lock: Lock, sockets: Sockets) -> Self {
         Self {
             lock,
-            api: Listener::new(home.socket(), sockets.api, sockets.api_origin == Origin::Own),
-            nudge: Listener::new(home.nudge_socket(), sockets.nudge, sockets.nudge_origin == Origin::Own),
+            api: Listener::new(home.socket(), sockets.api, sockets.api_origin == SocketOwner::Own),
+            nudge: Listener::new(
+                home.nudge_socket(),
+                sockets.nudge,
+                sockets.nudge_origin == SocketOwner::Own,
+            ),
             serving: None,
             directory: FileIdentity::of(home.dir()),
         }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use claude_mem::config::{Config, Environment, Provider};
-use claude_mem::llm::{Choice, Failure, Llm, Request, Response, Tool, choose};
+use claude_mem::llm::{Choice, Failure, Llm, ModelRequest, Response, Tool, choose};
 use claude_mem::paths::Home;
 use claude_mem::privacy::Redacted;
 use rustix::process::Pid;
@@ -17,8 +17,8 @@ use super::wait::wait_until;
 /// A key that resembles no word, so that a search for it finds nothing else.
 pub const KEY: &str = "sk-ant-Qx7mmUnmistakable0Zz";
 
-pub fn request() -> Request {
-    Request {
+pub fn request() -> ModelRequest {
+    ModelRequest {
         system: "You keep $HOME records.".into(),
         prompt: Redacted::of_program("Three events.\n\"quoted\" \u{1b} ünï"),
         tool: Tool {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use claude_mem::config::{Config, Environment, Provider};
-use claude_mem::llm::{Choice, Failure, Trouble, choose};
+use claude_mem::llm::{Choice, Failure, ProviderProblem, choose};
 use claude_mem::paths::Home;
 use rustix::process::{Pid, Signal};
 
@@ -82,7 +82,10 @@ fn a_slow_client_is_killed_with_its_children() {
     let mut place = Place::new(STUBBORN);
     place.config.compress.timeout_s = 1;
     let failure = place.ask().unwrap_err();
-    assert!(matches!(&failure, Failure::Provider(failure) if failure.kind == Trouble::Timeout), "{failure}");
+    assert!(
+        matches!(&failure, Failure::Provider(failure) if failure.kind == ProviderProblem::Timeout),
+        "{failure}"
+    );
     let processes = place.processes("pids", 2);
     wait_until_gone(&processes);
 }

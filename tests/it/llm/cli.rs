@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use claude_mem::llm::{Failure, Trouble};
+use claude_mem::llm::{Failure, ProviderProblem};
 use serde_json::json;
 
 use crate::harness::claude::{Place, answer, prints};
@@ -51,45 +51,55 @@ fn client_errors_are_the_items_or_the_providers_fault() {
             "Invalid API key · Fix external API key",
             json!(401),
             json!("authentication_error"),
-            Some(Trouble::Auth),
+            Some(ProviderProblem::Auth),
         ),
-        ("Credit balance is too low", json!(400), json!("invalid_request_error"), Some(Trouble::Billing)),
+        (
+            "Credit balance is too low",
+            json!(400),
+            json!("invalid_request_error"),
+            Some(ProviderProblem::Billing),
+        ),
         (
             "API Error: Request rejected (429) · slow",
             json!(429),
             json!("rate_limit_error"),
-            Some(Trouble::RateLimited),
+            Some(ProviderProblem::RateLimited),
         ),
-        ("API Error: 529 Overloaded. …", json!(529), json!("overloaded_error"), Some(Trouble::Overloaded)),
-        ("API Error: 500 Internal. …", json!(500), json!("api_error"), Some(Trouble::Server)),
+        (
+            "API Error: 529 Overloaded. …",
+            json!(529),
+            json!("overloaded_error"),
+            Some(ProviderProblem::Overloaded),
+        ),
+        ("API Error: 500 Internal. …", json!(500), json!("api_error"), Some(ProviderProblem::Server)),
         (
             "There's an issue with the selected model (x).",
             json!(404),
             json!("not_found_error"),
-            Some(Trouble::Model),
+            Some(ProviderProblem::Model),
         ),
         (
             "Failed to authenticate. API Error: 403 nope",
             json!(403),
             json!("permission_error"),
-            Some(Trouble::Auth),
+            Some(ProviderProblem::Auth),
         ),
-        ("Not logged in · Please run /login", json!(null), json!(null), Some(Trouble::Auth)),
+        ("Not logged in · Please run /login", json!(null), json!(null), Some(ProviderProblem::Auth)),
         (
             "API Error: Connection refused (ECONNREFUSED)",
             json!(null),
             json!(null),
-            Some(Trouble::Unreachable),
+            Some(ProviderProblem::Unreachable),
         ),
-        ("Request timed out", json!(null), json!(null), Some(Trouble::Timeout)),
+        ("Request timed out", json!(null), json!(null), Some(ProviderProblem::Timeout)),
         (
             "You've hit your limit · resets 3pm (Europe/Berlin)",
             json!(429),
             json!(null),
-            Some(Trouble::RateLimited),
+            Some(ProviderProblem::RateLimited),
         ),
-        ("API Error: 502 <html>…", json!(null), json!(null), Some(Trouble::Server)),
-        ("API Error: something new", json!(null), json!(null), Some(Trouble::Server)),
+        ("API Error: 502 <html>…", json!(null), json!(null), Some(ProviderProblem::Server)),
+        ("API Error: something new", json!(null), json!(null), Some(ProviderProblem::Server)),
         ("API Error: 400 messages: bad thing", json!(400), json!("invalid_request_error"), None),
         ("API Error: 400 messages: bad thing", json!(null), json!(null), None),
         ("Request too large (max 32MB).", json!(413), json!("request_too_large"), None),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use claude_mem::config::{Config, Environment, Provider, Secret};
 use claude_mem::llm::breaker::{Admission, Breaker, BreakerState};
-use claude_mem::llm::{Choice, Failure, Llm, Response, Trouble, choose};
+use claude_mem::llm::{Choice, Failure, Llm, ProviderProblem, Response, choose};
 use claude_mem::paths::Home;
 use claude_mem::privacy::Redacted;
 use serde_json::json;
@@ -43,7 +43,7 @@ fn ask(llm: &Llm) -> Result<Response, Failure> {
 #[derive(Debug, PartialEq)]
 enum Fault {
     Item,
-    Provider(Trouble),
+    Provider(ProviderProblem),
     None,
 }
 
@@ -71,55 +71,85 @@ fn every_endpoint_fault_is_the_items_or_the_providers() {
     let limited = || error(429, "rate_limit_error", "slow down");
     let huge = format!("{{\"content\":\"{}\"}}", "x".repeat(10_000_000));
     let table = [
-        ("reset mid-body", Reply::ResetMidBody, provider(Trouble::Unreachable), 0),
-        ("end mid-body", Reply::EndMidBody, provider(Trouble::Unreachable), 0),
-        ("hang", Reply::Hang, provider(Trouble::Timeout), 0),
-        ("slow drip", Reply::Drip, provider(Trouble::Timeout), 0),
+        ("reset mid-body", Reply::ResetMidBody, provider(ProviderProblem::Unreachable), 0),
+        ("end mid-body", Reply::EndMidBody, provider(ProviderProblem::Unreachable), 0),
+        ("hang", Reply::Hang, provider(ProviderProblem::Timeout), 0),
+        ("slow drip", Reply::Drip, provider(ProviderProblem::Timeout), 0),
         ("400", error(400, "invalid_request_error", "bad"), Fault::Item, 0),
-        ("401", error(401, "authentication_error", "invalid x-api-key"), provider(Trouble::Auth), 0),
-        ("402", error(402, "billing_error", "pay"), provider(Trouble::Billing), 0),
-        ("403", error(403, "permission_error", "no"), provider(Trouble::Auth), 0),
-        ("404 model", error(404, "not_found_error", "model: x"), provider(Trouble::Model), 0),
-        ("408", error(408, "timeout_error", "late"), provider(Trouble::Timeout), 0),
-        ("409", error(409, "conflict_error", "again"), provider(Trouble::Server), 0),
+        ("401", error(401, "authentication_error", "invalid x-api-key"), provider(ProviderProblem::Auth), 0),
+        ("402", error(402, "billing_error", "pay"), provider(ProviderProblem::Billing), 0),
+        ("403", error(403, "permission_error", "no"), provider(ProviderProblem::Auth), 0),
+        ("404 model", error(404, "not_found_error", "model: x"), provider(ProviderProblem::Model), 0),
+        ("408", error(408, "timeout_error", "late"), provider(ProviderProblem::Timeout), 0),
+        ("409", error(409, "conflict_error", "again"), provider(ProviderProblem::Server), 0),
         ("413", error(413, "request_too_large", "large"), Fault::Item, 0),
         ("422", error(422, "unprocessable", "odd"), Fault::Item, 0),
-        ("429", limited(), provider(Trouble::RateLimited), 0),
-        ("429 seconds", limited().with_header("retry-after", "30"), provider(Trouble::RateLimited), 30),
-        ("429 date", limited().with_header("retry-after", &date), provider(Trouble::RateLimited), 3600),
-        ("500", error(500, "api_error", "oops"), provider(Trouble::Server), 0),
-        ("502 page", Reply::text(502, "text/html", "<html>{key}</html>"), provider(Trouble::Server), 0),
-        ("529", error(529, "overloaded_error", "busy"), provider(Trouble::Overloaded), 0),
-        ("credit", error(400, "x", "Your credit balance is too low to go on"), provider(Trouble::Billing), 0),
+        ("429", limited(), provider(ProviderProblem::RateLimited), 0),
+        (
+            "429 seconds",
+            limited().with_header("retry-after", "30"),
+            provider(ProviderProblem::RateLimited),
+            30,
+        ),
+        (
+            "429 date",
+            limited().with_header("retry-after", &date),
+            provider(ProviderProblem::RateLimited),
+            3600,
+        ),
+        ("500", error(500, "api_error", "oops"), provider(ProviderProblem::Server), 0),
+        (
+            "502 page",
+            Reply::text(502, "text/html", "<html>{key}</html>"),
+            provider(ProviderProblem::Server),
+            0,
+        ),
+        ("529", error(529, "overloaded_error", "busy"), provider(ProviderProblem::Overloaded), 0),
+        (
+            "credit",
+            error(400, "x", "Your credit balance is too low to go on"),
+            provider(ProviderProblem::Billing),
+            0,
+        ),
         (
             "302",
             Reply::text(302, "text/html", "").with_header("location", "/"),
-            provider(Trouble::NotTheApi),
+            provider(ProviderProblem::NotTheApi),
             0,
         ),
-        ("HTML", Reply::text(200, "text/html", "<html>{key}"), provider(Trouble::NotTheApi), 0),
-        ("empty body", Reply::text(200, "application/json", ""), provider(Trouble::NotTheApi), 0),
+        ("HTML", Reply::text(200, "text/html", "<html>{key}"), provider(ProviderProblem::NotTheApi), 0),
+        ("empty body", Reply::text(200, "application/json", ""), provider(ProviderProblem::NotTheApi), 0),
         (
             "half JSON",
             Reply::text(200, "application/json", "{\"content\":[{\"te"),
-            provider(Trouble::NotTheApi),
+            provider(ProviderProblem::NotTheApi),
             0,
         ),
-        ("plain text", Reply::text(200, "text/plain", "hello {key}"), provider(Trouble::NotTheApi), 0),
-        ("other JSON", Reply::json(200, &json!({ "ok": "{key}" })), provider(Trouble::NotTheApi), 0),
+        (
+            "plain text",
+            Reply::text(200, "text/plain", "hello {key}"),
+            provider(ProviderProblem::NotTheApi),
+            0,
+        ),
+        ("other JSON", Reply::json(200, &json!({ "ok": "{key}" })), provider(ProviderProblem::NotTheApi), 0),
         ("10 MB", Reply::text(200, "application/json", &huge), Fault::Item, 0),
-        ("10 MB page", Reply::text(200, "text/html", &format!("<{huge}")), provider(Trouble::NotTheApi), 0),
+        (
+            "10 MB page",
+            Reply::text(200, "text/html", &format!("<{huge}")),
+            provider(ProviderProblem::NotTheApi),
+            0,
+        ),
         (
             "200 with error",
             Reply::json(200, &json!({"error":{"code":429,"message":"{key}"}})),
-            provider(Trouble::RateLimited),
+            provider(ProviderProblem::RateLimited),
             0,
         ),
     ];
     for kind in [Provider::Anthropic, Provider::Openai] {
         for (name, reply, expected, wait) in &table {
             let endpoint = Endpoint::always(reply.clone());
-            let patience = if *expected == Fault::Provider(Trouble::Timeout) { 1 } else { 60 };
+            let patience = if *expected == Fault::Provider(ProviderProblem::Timeout) { 1 } else { 60 };
             let llm = patient_provider(kind, endpoint.url(), patience);
             let (fault, retry_after, message) = fault_of(&llm);
             assert_eq!(fault, *expected, "{kind:?} {name}: {message}");
@@ -139,7 +169,7 @@ fn provider_of(kind: Provider, endpoint: &Endpoint) -> Llm {
 fn a_refused_connection_is_the_providers_fault_with_its_address() {
     let url = Endpoint::refused();
     let (fault, _, message) = fault_of(&provider(Provider::Anthropic, &url));
-    assert_eq!(fault, Fault::Provider(Trouble::Unreachable));
+    assert_eq!(fault, Fault::Provider(ProviderProblem::Unreachable));
     assert!(message.contains("cannot be reached") && message.contains("refused"), "{message}");
     assert!(message.contains(url.trim_start_matches("http://")), "{message}");
 }

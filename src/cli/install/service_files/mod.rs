@@ -12,7 +12,7 @@ use super::record::{Manager, Record};
 use super::{Installation, settings_file};
 use crate::cli::{run_command, service};
 use crate::config::Environment;
-use systemd::Place;
+use systemd::UnitPaths;
 
 impl Installation<'_> {
     pub(super) fn service(&mut self, programs: &Programs) -> anyhow::Result<()> {
@@ -45,7 +45,7 @@ impl Installation<'_> {
         let environment = self.environment;
         let directory = systemd::directory(environment).context("the home directory is unknown")?;
         let with_sandbox = systemd::sandbox_works(environment);
-        let place = Place {
+        let place = UnitPaths {
             program: &programs.main,
             home: self.home,
             user_home: environment.user_home.as_deref(),

@@ -62,7 +62,7 @@ pub fn directory(environment: &Environment) -> Option<PathBuf> {
 
 /// The paths that the units are generated for.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct UnitPaths<'a> {
     /// Our program.
     pub program: &'a Path,
     /// The data directory.
@@ -75,7 +75,7 @@ pub struct Place<'a> {
 
 /// Returns the unit files, relative to the unit directory. Includes the sandbox only where it
 /// works.
-pub fn files(place: Place<'_>, with_sandbox: bool) -> Vec<(PathBuf, String)> {
+pub fn files(place: UnitPaths<'_>, with_sandbox: bool) -> Vec<(PathBuf, String)> {
     let mut files = vec![
         (PathBuf::from("claude-mem.socket"), place.fill(SOCKET)),
         (PathBuf::from("claude-mem.service"), place.service()),
@@ -86,7 +86,7 @@ pub fn files(place: Place<'_>, with_sandbox: bool) -> Vec<(PathBuf, String)> {
     files
 }
 
-impl Place<'_> {
+impl UnitPaths<'_> {
     fn service(self) -> String {
         let mut text = self.fill(SERVICE);
         let usual = self.user_home.map(|home| home.join(".local/bin/claude-mem"));
@@ -167,8 +167,8 @@ pub fn sandbox_works(environment: &Environment) -> bool {
 mod tests {
     use super::*;
 
-    fn place<'a>(program: &'a str, home: &'a Home) -> Place<'a> {
-        Place { program: Path::new(program), home, user_home: Some(Path::new("/home/dev")), client: None }
+    fn place<'a>(program: &'a str, home: &'a Home) -> UnitPaths<'a> {
+        UnitPaths { program: Path::new(program), home, user_home: Some(Path::new("/home/dev")), client: None }
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub enum SettingsError {
 
 /// A hook found in the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundHook {
     /// The event that triggers it.
     pub event: String,
     /// The command.
@@ -41,14 +41,14 @@ pub struct Found {
 
 /// A hook to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedHook {
     /// Its event, verb and timeout.
     pub wire: Wire,
     /// Its command.
     pub command: String,
 }
 
-impl Wanted {
+impl WantedHook {
     fn value(&self) -> CstInputValue {
         let text = |text: &str| CstInputValue::String(text.to_owned());
         let hook = CstInputValue::Object(vec![
@@ -74,7 +74,7 @@ impl Wanted {
 
 /// Returns the text with exactly these hooks of ours. Replaces older hooks of ours; returns current
 /// text unchanged.
-pub fn with_hooks(text: &str, wanted: &[Wanted]) -> Result<String, SettingsError> {
+pub fn with_hooks(text: &str, wanted: &[WantedHook]) -> Result<String, SettingsError> {
     let (mark, root) = parse(text)?;
     if is_wired(text, wanted)? {
         return Ok(text.to_owned());
@@ -103,7 +103,7 @@ pub fn without_hooks(text: &str) -> Result<String, SettingsError> {
 }
 
 /// Returns every hook command in the settings.
-pub fn commands(text: &str) -> Result<Vec<Found>, SettingsError> {
+pub fn commands(text: &str) -> Result<Vec<FoundHook>, SettingsError> {
     let (_, root) = parse(text)?;
     let mut found = Vec::new();
     let Some(hooks) = root.object_value().and_then(|settings| settings.object_value("hooks")) else {
@@ -113,7 +113,7 @@ pub fn commands(text: &str) -> Result<Vec<Found>, SettingsError> {
         let (Some(event), Some(groups)) = (property.decoded_name(), property.array_value()) else { continue };
         for hook in groups.elements().iter().filter_map(hooks_of).flat_map(|hooks| hooks.elements()) {
             if let Some(command) = command_of(&hook) {
-                found.push(Found { event: event.clone(), command });
+                found.push(FoundHook { event: event.clone(), command });
             }
         }
     }
@@ -134,7 +134,7 @@ pub fn hooks_are_disabled(text: &str) -> bool {
 }
 
 /// Returns the hooks as JSON, for users who must add them by hand.
-pub fn as_json(wanted: &[Wanted]) -> String {
+pub fn as_json(wanted: &[WantedHook]) -> String {
     let mut events = serde_json::Map::new();
     for hook in wanted {
         events.insert(hook.wire.event.to_owned(), serde_json::json!([hook.json()]));
@@ -143,10 +143,10 @@ pub fn as_json(wanted: &[Wanted]) -> String {
 }
 
 /// True if our hooks are exactly the wanted ones.
-fn is_wired(text: &str, wanted: &[Wanted]) -> Result<bool, SettingsError> {
+fn is_wired(text: &str, wanted: &[WantedHook]) -> Result<bool, SettingsError> {
     let value: serde_json::Value = serde_json::from_str(strip_mark(text).1).unwrap_or_default();
     let ours = commands(text)?.into_iter().filter(|found| hook_events::is_ours(&found.command)).count();
-    let is_there = |hook: &Wanted| {
+    let is_there = |hook: &WantedHook| {
         let groups = value["hooks"][hook.wire.event].as_array();
         groups.is_some_and(|groups| groups.contains(&hook.json()))
     };
@@ -212,7 +212,7 @@ fn command_of(hook: &CstNode) -> Option<String> {
 
 /// Removes our hooks and the containers left empty. Keeps the list of an event that is wanted
 /// again, to preserve its position in the file.
-fn remove_ours(settings: &CstObject, wanted: &[Wanted]) {
+fn remove_ours(settings: &CstObject, wanted: &[WantedHook]) {
     let Some(hooks) = settings.object_value("hooks") else { return };
     let mut removed = false;
     for property in hooks.properties() {

@@ -3,12 +3,12 @@ use std::path::Path;
 use super::*;
 use crate::hook_events::{ClientVersion, WIRING, command, for_client};
 
-fn wanted_for(hook: &str) -> Vec<Wanted> {
-    let wanted = |wire: Wire| Wanted { wire, command: command(Path::new(hook), wire.verb, None) };
+fn wanted_for(hook: &str) -> Vec<WantedHook> {
+    let wanted = |wire: Wire| WantedHook { wire, command: command(Path::new(hook), wire.verb, None) };
     for_client(Some(ClientVersion(9, 0, 0))).map(wanted).collect()
 }
 
-fn wanted() -> Vec<Wanted> {
+fn wanted() -> Vec<WantedHook> {
     wanted_for("/home/dev/.local/bin/claude-mem-hook")
 }
 
