@@ -19,7 +19,7 @@ use crate::project::Project;
 use crate::responses;
 use crate::store::corrections::{Amendment, vetoes};
 use crate::store::index::search::Kind;
-use crate::store::memory::manual::{Forgettable, Outcome, Stated};
+use crate::store::memory::manual::{ChangeOutcome, Forgettable, Stated};
 use crate::store::memory::{anchors, learnings, manual as store, new_uid};
 use crate::store::{StoreError, browse, projects};
 use crate::text::line::one_line;
@@ -220,14 +220,14 @@ pub fn confirm(
     database: &mut Connection,
     id: i64,
     tree: impl FnOnce(&Path) -> WorkingTree,
-) -> Result<Option<Outcome>, StoreError> {
+) -> Result<Option<ChangeOutcome>, StoreError> {
     let Some((title, root)) = store::place_of(database, id)? else { return Ok(None) };
     let known = anchors::of_note(database, id)?;
     let now_there = tree(Path::new(&root)).taken_again(&known);
     let transaction = database.transaction()?;
     anchors::replace(&transaction, id, &now_there)?;
     transaction.commit()?;
-    Ok(Some(Outcome { title, changed: known != now_there }))
+    Ok(Some(ChangeOutcome { title, changed: known != now_there }))
 }
 
 /// The project of a statement: the named one, else that of its directory.

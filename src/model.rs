@@ -287,13 +287,13 @@ pub struct Digest {
 /// Change of a function or a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are self-explanatory")]
-pub enum CodeChange {
+pub enum ChangeKind {
     New,
     Modified,
     Deleted,
 }
 
-impl CodeChange {
+impl ChangeKind {
     /// Returns the stored word.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -359,7 +359,7 @@ pub struct FunctionChange {
     /// Hash of its code.
     pub body_hash: String,
     /// Kind of change.
-    pub change: CodeChange,
+    pub change: ChangeKind,
     /// Its former qualified name, if it was renamed.
     pub renamed_from: Option<String>,
 }

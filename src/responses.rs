@@ -9,10 +9,10 @@ use crate::api::{
 };
 use crate::learn::SHOWN_FROM;
 use crate::model::Millis;
-use crate::search::{Found, Hit, Snippet};
+use crate::search::{FoundMemory, SearchResults, Snippet};
 use crate::store::StoreError;
 use crate::store::index::search as index;
-use crate::store::index::search::{Document, Kind, Moment};
+use crate::store::index::search::{Document, Kind, TimelineRow};
 use crate::store::memory::learnings;
 use crate::store::sessions::{SessionOutcome, recent_sessions};
 use crate::text::age;
@@ -38,7 +38,7 @@ pub fn referred(reference: &str) -> Option<(Kind, i64)> {
 }
 
 /// Converts a page of hits.
-pub fn found(found: &Found, offset: usize, now: Millis) -> SearchResponse {
+pub fn found(found: &SearchResults, offset: usize, now: Millis) -> SearchResponse {
     let end = offset + found.hits.len();
     let correction =
         |(asked, read_as): &(String, String)| Correction { asked: asked.clone(), read_as: read_as.clone() };
@@ -52,7 +52,7 @@ pub fn found(found: &Found, offset: usize, now: Millis) -> SearchResponse {
     }
 }
 
-fn hit(hit: &Hit, now: Millis) -> api::Hit {
+fn hit(hit: &FoundMemory, now: Millis) -> api::Hit {
     let parts = hit.parts.as_ref().and_then(|parts| serde_json::to_value(parts).ok());
     api::Hit {
         reference: reference(hit.kind, hit.id),
@@ -83,8 +83,8 @@ fn marks(snippet: &Snippet) -> Vec<[usize; 2]> {
 }
 
 /// Converts the memories around an anchor.
-pub fn timeline(moments: &[Moment], anchor: (Kind, i64), now: Millis) -> Timeline {
-    let entry = |moment: &Moment| TimelineEntry {
+pub fn timeline(moments: &[TimelineRow], anchor: (Kind, i64), now: Millis) -> Timeline {
+    let entry = |moment: &TimelineRow| TimelineEntry {
         reference: reference(moment.kind, moment.id),
         id: moment.id,
         kind: moment.kind.as_str().to_owned(),

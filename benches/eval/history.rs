@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use claude_mem::config::SearchSettings as Settings;
 use claude_mem::paths::Home;
 use claude_mem::search::embedding::Bert;
-use claude_mem::search::{self, Filter, Hit, Request};
+use claude_mem::search::{self, Filter, FoundMemory, Request};
 use claude_mem::store;
 use claude_mem::store::index::search::document;
 use regex::Regex;
@@ -83,7 +83,7 @@ fn copy(from: &Path, home: &Home) -> Connection {
     database
 }
 
-fn hits(database: &Connection, request: &Request, settings: &Settings) -> Vec<Hit> {
+fn hits(database: &Connection, request: &Request, settings: &Settings) -> Vec<FoundMemory> {
     search::search(database, request, settings).unwrap().hits
 }
 
@@ -102,7 +102,7 @@ fn ask(way: &str, database: &Connection, questions: &[Question], model: Option<&
         let hits = hits(database, &request, settings);
         let is_right: Vec<bool> =
             hits.iter().map(|hit| question.sessions.contains(&hit.session_id)).collect();
-        let answers_it = |hit: &Hit| {
+        let answers_it = |hit: &FoundMemory| {
             let text = document(database, hit.kind, hit.id).unwrap().unwrap();
             answer.is_match(&[text.title, text.summary, text.detail, text.facts].join(" "))
         };

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use claude_mem::project::{is_same_file, without_worktree};
-use claude_mem::store::context::Memory;
+use claude_mem::store::context::ContextMemory;
 
 use crate::history::{Session, words};
 
@@ -16,10 +16,15 @@ const READ: f64 = 1.0;
 
 /// The notes that existed when a session began and have most to do with it: with its files, and with the words of its prompts
 /// and closing messages.
-pub fn candidates<'a>(memories: &'a [Memory], session: &Session, newest: i64) -> Vec<&'a Memory> {
-    let known: Vec<&Memory> =
+pub fn candidates<'a>(
+    memories: &'a [ContextMemory],
+    session: &Session,
+    newest: i64,
+) -> Vec<&'a ContextMemory> {
+    let known: Vec<&ContextMemory> =
         memories.iter().filter(|memory| memory.id <= newest && memory.session_id != session.id).collect();
-    let text = |memory: &Memory| words(&format!("{} {} {}", memory.title, memory.summary, memory.detail));
+    let text =
+        |memory: &ContextMemory| words(&format!("{} {} {}", memory.title, memory.summary, memory.detail));
     let texts: Vec<_> = known.iter().map(|memory| text(memory)).collect();
     let mut having: HashMap<&str, f64> = HashMap::new();
     for word in texts.iter().flatten() {
@@ -33,7 +38,7 @@ pub fn candidates<'a>(memories: &'a [Memory], session: &Session, newest: i64) ->
         .flat_map(|(files, weight)| files.iter().map(move |file| (file.as_str(), weight)))
         .map(|(file, weight)| (file, weight * rarity(changes(file))))
         .collect();
-    let mut ranked: Vec<(f64, &Memory)> = known
+    let mut ranked: Vec<(f64, &ContextMemory)> = known
         .iter()
         .zip(&texts)
         .map(|(memory, words)| {
@@ -49,6 +54,6 @@ pub fn candidates<'a>(memories: &'a [Memory], session: &Session, newest: i64) ->
     ranked.into_iter().take(MOST_NOTES).map(|(_, memory)| memory).collect()
 }
 
-fn has_changed(memory: &Memory, file: &str) -> bool {
+fn has_changed(memory: &ContextMemory, file: &str) -> bool {
     memory.files_modified.iter().any(|known| is_same_file(without_worktree(known), file))
 }

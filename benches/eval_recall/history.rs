@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use claude_mem::model::{Event, EventBody, ToolUse};
 use claude_mem::project::without_worktree;
-use claude_mem::store::context::Memory;
+use claude_mem::store::context::ContextMemory;
 use serde_json::Value;
 
 use crate::project::Project;
@@ -14,7 +14,7 @@ pub struct History {
     pub project: String,
     pub sessions: Vec<Session>,
     /// The notes that the memory had in the end.
-    pub memories: Vec<Memory>,
+    pub memories: Vec<ContextMemory>,
 }
 
 /// One session.

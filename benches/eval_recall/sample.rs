@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use claude_mem::store::context::Memory;
+use claude_mem::store::context::ContextMemory;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::Options;
@@ -158,7 +158,7 @@ fn files_and_commands(text: &mut String, session: &Session) -> Result<()> {
     Ok(())
 }
 
-fn note(memory: &Memory) -> String {
+fn note(memory: &ContextMemory) -> String {
     let files = short(&memory.files_modified.join(", "), 160);
     format!("#{} {}: {}. {} ({files})", memory.id, memory.kind, memory.title, short(&memory.summary, 320))
 }

@@ -12,7 +12,7 @@ use claude_mem::context::{self, CodeCheck, Explained, Hint, RelevanceQuery, rele
 use claude_mem::model::{Event, EventBody, SessionId, SessionStamp, Standing};
 use claude_mem::nudge;
 use claude_mem::store;
-use claude_mem::store::context::{self as table, Memory, Shown};
+use claude_mem::store::context::{self as table, ContextMemory, Shown};
 use claude_mem::store::log::{LogEntry, log};
 use claude_mem::store::memory::anchors;
 use rusqlite::{Connection, params};
@@ -68,7 +68,7 @@ pub struct ShownMemory {
 const LEARNED: u32 = 12;
 
 /// Replays a project. Returns its moments, and the notes that it has in the end.
-pub fn replay(scratch: &Scratch, project: &Project) -> Result<(Vec<Case>, Vec<Memory>)> {
+pub fn replay(scratch: &Scratch, project: &Project) -> Result<(Vec<Case>, Vec<ContextMemory>)> {
     let worker = scratch.start_worker(&[])?;
     // The worker creates the database.
     while scratch.database().is_err() {
@@ -268,7 +268,7 @@ impl Player<'_> {
         if !snippet.text.is_empty() {
             self.note(trigger.event_type(), session, snippet.log_data(trigger, budget), now)?;
         }
-        let text = |memory: &Memory| {
+        let text = |memory: &ContextMemory| {
             format!("{} {} {}", memory.title, memory.summary, memory.files_modified.join(" "))
         };
         let candidates = fits.iter().map(|fitted| (fitted.fit, text(&fitted.memory))).take(3).collect();

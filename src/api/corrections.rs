@@ -83,7 +83,7 @@ pub struct Veto {
     pub id: i64,
     /// The project; empty for every project.
     pub project: String,
-    /// The statement.
+    /// The statement as the user saw it.
     pub statement: String,
     /// The key that it blocks: of the statement, or of a context's line.
     pub key: i64,

@@ -14,7 +14,7 @@ pub struct SessionHistory {
     /// Points that it left open.
     pub open_items: Vec<String>,
     /// Its turns, in order.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<SessionTurn>,
     /// Prompt number from which the next page starts, if there is one.
     pub next_from: Option<i64>,
     /// The session of this project that began before it.
@@ -26,7 +26,7 @@ pub struct SessionHistory {
 /// A prompt and its results.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Turn {
+pub struct SessionTurn {
     /// Number of the prompt; none for work before the first one.
     pub prompt_number: Option<i64>,
     /// The prompt itself, redacted.
@@ -49,7 +49,7 @@ pub struct Turn {
 
 /// The work of a day, by project.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Day {
+pub struct HistoryDay {
     /// The user's local date, as in `2026-11-18`.
     pub date: String,
     /// Projects with notes of that day, by name.

@@ -329,7 +329,7 @@ pub struct KnownProject {
 
 /// The project of a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Project {
+pub struct ProjectName {
     /// Its name.
     pub name: String,
 }

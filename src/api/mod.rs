@@ -24,12 +24,12 @@ pub use corrections::{
 };
 pub use error::{ApiError, ErrorBody, ErrorCode};
 pub use history::{
-    Day, EventLine, Events, Injection, NoteHistory, NoteLine, NoteVersion, ProjectDay, SessionDay,
-    SessionHistory, Turn, step_name,
+    EventLine, Events, HistoryDay, Injection, NoteHistory, NoteLine, NoteVersion, ProjectDay, SessionDay,
+    SessionHistory, SessionTurn, step_name,
 };
 pub use memories::{
     Changed, Correction, Hit, KnownProject, LearningLine, Memories, Memory, ObservationRow, Observations,
-    Project, Projects, Recent, RecentSession, Saved, ScoreParts, SearchQuery, SearchResponse, Statement,
+    ProjectName, Projects, Recent, RecentSession, Saved, ScoreParts, SearchQuery, SearchResponse, Statement,
     Timeline, TimelineEntry, Within,
 };
 pub use sessions::{Queued, SessionRow, SessionStatus, Sessions, SessionsQuery, Stopped, Summarize, Summary};
@@ -68,7 +68,7 @@ pub mod route {
     pub const RECENT: &str = "/api/recent";
     /// GET: [`Projects`](super::Projects).
     pub const PROJECTS: &str = "/api/projects";
-    /// GET with `path`: [`Project`](super::Project).
+    /// GET with `path`: [`ProjectName`](super::ProjectName).
     pub const PROJECT: &str = "/api/project";
     /// POST of a [`Summarize`](super::Summarize): [`Summary`](super::Summary).
     pub const SUMMARIZE: &str = "/api/summarize";
@@ -114,7 +114,7 @@ pub mod route {
     pub const LIVE: &str = "/api/activity/live";
     /// GET with `project`: [`Days`](super::Days).
     pub const DAYS: &str = "/api/activity/days";
-    /// GET with `date` and `project`: [`Day`](super::Day).
+    /// GET with `date` and `project`: [`HistoryDay`](super::HistoryDay).
     pub const DAY: &str = "/api/activity/day";
     /// GET with `days`: [`Value`](super::Value).
     pub const VALUE: &str = "/api/value";

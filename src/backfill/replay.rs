@@ -14,7 +14,7 @@ use crate::model::{Event, EventBody, EventKey, Millis};
 use crate::paths::Home;
 use crate::privacy::redact::Redactor;
 use crate::project::Project;
-use crate::store::backfill::{HistoryFile, KnownPrompt, KnownTurn, Marker, Step};
+use crate::store::backfill::{FileMarker, HistoryFile, KnownPrompt, KnownTurn, ReplayStep};
 use crate::store::maintenance::limits;
 use crate::store::{self, StoreError, backfill as store_backfill, queue};
 
@@ -194,7 +194,7 @@ impl<'a> Replay<'a> {
             Some(database) => store_backfill::marker(database, &path)?,
             None => None,
         };
-        let is_same = |marker: &Marker| {
+        let is_same = |marker: &FileMarker| {
             marker.is_done && marker.size == transcript.size && marker.modified_at == transcript.modified_at
         };
         if marker.as_ref().is_some_and(is_same) {
@@ -298,7 +298,7 @@ struct Reading<'r, 'a> {
     /// The number of the last prompt that was read.
     last_prompt: i64,
     turn: ReplayedTurn,
-    steps: Vec<Step>,
+    steps: Vec<ReplayStep>,
     bytes: usize,
     turn_bytes: usize,
     has_events: bool,
@@ -359,7 +359,7 @@ impl Reading<'_, '_> {
         };
         let Some(at) = self.prompts.iter().position(is_it) else {
             self.turn = ReplayedTurn::New;
-            return self.steps.push(Step::Event { event: Box::new(event), turn: None });
+            return self.steps.push(ReplayStep::Event { event: Box::new(event), turn: None });
         };
         let prompt = self.prompts.remove(at).prompt;
         let turn =
@@ -368,7 +368,7 @@ impl Reading<'_, '_> {
             });
         self.replay.report.known += 1;
         self.turn = ReplayedTurn::Known(prompt.number, turn.unwrap_or_default());
-        self.steps.push(Step::Known(prompt.number));
+        self.steps.push(ReplayStep::Known(prompt.number));
     }
 
     /// True if an event of the turn may be new.
@@ -439,7 +439,7 @@ impl Sink for Reading<'_, '_> {
             if self.replay.is_dry {
                 self.replay.records.entry(record).or_insert(self.replay.report.files);
             }
-            self.steps.push(Step::Record(record));
+            self.steps.push(ReplayStep::Record(record));
         }
         let Some(event) = self.accept(&happening) else {
             self.replay.report.excluded += 1;
@@ -460,7 +460,7 @@ impl Sink for Reading<'_, '_> {
         } else if happening.verb == Verb::End {
             // Hooks end a live session.
             if !self.is_live {
-                self.steps.push(Step::Event { event: Box::new(event), turn: None });
+                self.steps.push(ReplayStep::Event { event: Box::new(event), turn: None });
             }
         } else if self.may_be_new(&happening) {
             self.turn_bytes += happening.members.len();
@@ -468,7 +468,7 @@ impl Sink for Reading<'_, '_> {
                 ReplayedTurn::Known(number, _) => Some(number),
                 ReplayedTurn::New => None,
             };
-            self.steps.push(Step::Event { event: Box::new(event), turn });
+            self.steps.push(ReplayStep::Event { event: Box::new(event), turn });
         } else {
             self.replay.report.known += 1;
         }
@@ -486,7 +486,7 @@ impl Sink for Reading<'_, '_> {
     }
 
     fn restart_at(&mut self, offset: u64) {
-        self.steps.push(Step::Restart(offset));
+        self.steps.push(ReplayStep::Restart(offset));
     }
 
     fn leave_out(&mut self, why: LeftOut) {

@@ -15,9 +15,10 @@ use rusqlite::Connection;
 use serde::de::DeserializeOwned;
 
 use crate::api::{
-    self, ApiError, Changed, ContextQuery, ContextResponse, Day, Health, InSessionQuery, InSessionResponse,
-    Memories, MergeRequest, PinRequest, Projects, Recent, Saved, SearchQuery, SearchResponse, SessionHistory,
-    Statement, SupersedeRequest, Timeline, VetoRequest, Vetoes, Within, route,
+    self, ApiError, Changed, ContextQuery, ContextResponse, Health, HistoryDay, InSessionQuery,
+    InSessionResponse, Memories, MergeRequest, PinRequest, Projects, Recent, Saved, SearchQuery,
+    SearchResponse, SessionHistory, Statement, SupersedeRequest, Timeline, VetoRequest, Vetoes, Within,
+    route,
 };
 use crate::config::{Config, Environment};
 use crate::context::Hint;
@@ -31,7 +32,7 @@ use crate::store::context::Shown;
 use crate::store::corrections;
 use crate::store::index::search as index;
 use crate::store::index::search::Kind;
-use crate::store::memory::manual::Outcome;
+use crate::store::memory::manual::ChangeOutcome;
 use crate::store::{self, StoreError, browse, projects};
 use crate::worker::session_context::{self, ClientMemory};
 use crate::{clock, manual_memories};
@@ -178,13 +179,13 @@ impl MemoryClient {
     }
 
     /// Returns the work of a day, like `2026-11-18`, by project.
-    pub async fn day(&self, date: &str, project: Option<String>) -> Result<Day, ClientError> {
+    pub async fn day(&self, date: &str, project: Option<String>) -> Result<HistoryDay, ClientError> {
         let call = Call::get(route::DAY, &serde_json::json!({"date": date, "project": project}));
         let date = date.to_owned();
         self.read(call, move |database, _| {
             let bounds = clock::Day::of_date(&date);
             let bounds = bounds.ok_or_else(|| ClientError::Message(format!("{date} is not a date")))?;
-            Ok(Day { projects: browse::day(database, bounds, project.as_deref())?, date })
+            Ok(HistoryDay { projects: browse::day(database, bounds, project.as_deref())?, date })
         })
         .await
     }
@@ -197,8 +198,9 @@ impl MemoryClient {
     /// Returns the name of a directory's project.
     pub async fn project_name(&self, place: Project) -> Result<String, ClientError> {
         let call = Call::get(route::PROJECT, &serde_json::json!({"path": place.path}));
-        let named = self
-            .read(call, move |database, _| Ok(api::Project { name: projects::name_of(database, &place)? }));
+        let named = self.read(call, move |database, _| {
+            Ok(api::ProjectName { name: projects::name_of(database, &place)? })
+        });
         Ok(named.await?.name)
     }
 
@@ -349,9 +351,9 @@ fn on(route: &str, id: &str) -> String {
     route.replace("{id}", &encoded(id.trim_start_matches('#')))
 }
 
-fn corrected(reference: String, outcome: Option<Outcome>) -> Result<Changed, ClientError> {
+fn corrected(reference: String, outcome: Option<ChangeOutcome>) -> Result<Changed, ClientError> {
     let missing = || ClientError::Message(format!("there is no memory {reference}"));
-    let Outcome { title, changed } = outcome.ok_or_else(missing)?;
+    let ChangeOutcome { title, changed } = outcome.ok_or_else(missing)?;
     Ok(Changed { reference, title, changed })
 }
 

@@ -90,7 +90,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::CodeChange;
+    use crate::model::ChangeKind;
     use crate::tools::RawEvent;
 
     fn edit(id: i64, path: &str, before: Option<&str>, after: &str) -> RawEvent {
@@ -177,7 +177,7 @@ mod tests {
             line_start: 1,
             line_end: 2,
             body_hash: String::new(),
-            change: CodeChange::Modified,
+            change: ChangeKind::Modified,
             renamed_from: None,
         };
         let edited = [

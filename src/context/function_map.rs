@@ -6,7 +6,7 @@ use super::page::Line;
 use super::repo_state::is_topic;
 use crate::model::Millis;
 use crate::project::without_worktree;
-use crate::store::context::{CodeChange, Memory};
+use crate::store::context::{CodeChange, ContextMemory};
 use crate::text::line::one_line;
 
 /// The sum of several changes.
@@ -66,7 +66,7 @@ const MOST_FILES: usize = 20;
 const FADING: f64 = 0.93;
 
 /// One line with the files that the latest sessions changed most, by name; with the folder where two have one name.
-pub fn most_changed(memories: &[Memory]) -> Option<Line> {
+pub fn most_changed(memories: &[ContextMemory]) -> Option<Line> {
     let mut sessions: Vec<&str> = Vec::new();
     let mut counted: Vec<(&str, f64, usize)> = Vec::new();
     for memory in memories {

@@ -33,8 +33,8 @@ pub use truth::CodeCheck;
 
 use crate::model::{Millis, SessionId};
 use crate::store::StoreError;
-use crate::store::context::{self as table, Memory, SessionLine, Shown};
-use crate::store::corrections::vetoes::Vetoes;
+use crate::store::context::{self as table, ContextMemory, SessionLine, Shown};
+use crate::store::corrections::vetoes::VetoSet;
 use crate::text::line::one_line;
 use crate::tokens;
 use page::{Line, Page};
@@ -215,7 +215,7 @@ struct Build<'a> {
     /// Lines and memories that the session has been given before and still has.
     already_shown: Shown,
     /// Lines that the user does not want to see.
-    vetoes: Vetoes,
+    vetoes: VetoSet,
     /// Tokens that earlier layers left over.
     carried: usize,
     context: Context,
@@ -232,7 +232,7 @@ impl<'a> Build<'a> {
             seen,
             already_shown: shown_before(database, request),
             // Vetoes that cannot be read are like none: a context is worth more than its absence.
-            vetoes: Vetoes::of(database, request.project).unwrap_or_default(),
+            vetoes: VetoSet::of(database, request.project).unwrap_or_default(),
             carried: 0,
             context: Context::default(),
         }
@@ -299,7 +299,7 @@ impl<'a> Build<'a> {
     }
 
     /// The latest sessions, by when they were last heard of, without those that no longer hold here.
-    fn sessions(&self, notes: &[Memory]) -> Result<Vec<SessionLine>, StoreError> {
+    fn sessions(&self, notes: &[ContextMemory]) -> Result<Vec<SessionLine>, StoreError> {
         let is_compacted = self.request.source == Some("compact");
         let asking = if is_compacted { "" } else { self.request.session_id };
         let mut sessions =

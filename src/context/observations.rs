@@ -15,7 +15,7 @@ use super::words::{SeenText, WordSet};
 use super::{CodeCheck, truth};
 use crate::model::Millis;
 use crate::project::is_same_file;
-use crate::store::context::{Memory, Part};
+use crate::store::context::{ContextMemory, ObservationPart};
 use crate::store::{StoreError, context as table};
 use crate::text::age;
 use crate::text::line::one_line;
@@ -58,7 +58,7 @@ const DAY: f64 = 24.0 * 60.0 * 60_000.0;
 
 /// A candidate and its score.
 struct Candidate {
-    memory: Memory,
+    memory: ContextMemory,
     score: f64,
     /// Its place must be below this.
     most: usize,
@@ -67,7 +67,7 @@ struct Candidate {
 }
 
 /// The newest, which are read while git looks around.
-pub fn newest(database: &Connection, request: &ContextRequest<'_>) -> Result<Vec<Memory>, StoreError> {
+pub fn newest(database: &Connection, request: &ContextRequest<'_>) -> Result<Vec<ContextMemory>, StoreError> {
     let ids = table::newest_observations(database, request.project, NEWEST)?;
     table::memories(database, request.project, &ids)
 }
@@ -77,7 +77,7 @@ pub fn lines(
     database: &Connection,
     request: &ContextRequest<'_>,
     question: &RelevanceQuery,
-    newest: Vec<Memory>,
+    newest: Vec<ContextMemory>,
     seen: SeenText,
 ) -> Result<impl Iterator<Item = Line> + use<>, StoreError> {
     let found = found(request, question);
@@ -147,7 +147,7 @@ fn found(request: &ContextRequest<'_>, question: &RelevanceQuery) -> HashMap<i64
 }
 
 /// The same where no search helps: how many of the wanted words are there.
-fn words_in_common(memory: &Memory, question: &RelevanceQuery) -> f64 {
+fn words_in_common(memory: &ContextMemory, question: &RelevanceQuery) -> f64 {
     if question.words.is_empty() {
         return 0.0;
     }
@@ -161,7 +161,13 @@ fn words_in_common(memory: &Memory, question: &RelevanceQuery) -> f64 {
 fn about_files(database: &Connection, request: &ContextRequest<'_>, question: &RelevanceQuery) -> Vec<i64> {
     let files = question.files.iter().take(FILES_ASKED);
     let about = |file: &String| {
-        table::observations_with(database, request.project, Part::Head, ending(file), FOR_EACH_FILE)
+        table::observations_with(
+            database,
+            request.project,
+            ObservationPart::Head,
+            ending(file),
+            FOR_EACH_FILE,
+        )
     };
     files.filter_map(|file| about(file).ok()).flatten().collect()
 }
@@ -173,7 +179,7 @@ pub fn ending(path: &str) -> &str {
 }
 
 fn score(
-    memory: &Memory,
+    memory: &ContextMemory,
     relevance: f64,
     topic: Option<&str>,
     now: Millis,
@@ -191,7 +197,7 @@ fn score(
 }
 
 fn why(
-    memory: &Memory,
+    memory: &ContextMemory,
     relevance: f64,
     topic: Option<&str>,
     score: f64,
@@ -217,7 +223,7 @@ fn why(
 }
 
 /// From 0 to 1; a changed file counts more than one that was read.
-fn files_in_common(memory: &Memory, files: &[String]) -> f64 {
+fn files_in_common(memory: &ContextMemory, files: &[String]) -> f64 {
     let count = |known: &[String]| {
         known.iter().filter(|known| files.iter().any(|file| is_same_file(known, file))).count() as f64
     };
@@ -228,7 +234,7 @@ fn files_in_common(memory: &Memory, files: &[String]) -> f64 {
 }
 
 /// True if the memory changed one of the few files that differ from the last commit.
-fn is_about_changes(memory: &Memory, changed: &[String]) -> bool {
+fn is_about_changes(memory: &ContextMemory, changed: &[String]) -> bool {
     changed.len() <= FEW_CHANGED
         && memory.files_modified.iter().any(|known| changed.iter().any(|file| is_same_file(known, file)))
 }
@@ -276,7 +282,7 @@ fn render(
 }
 
 /// A memory as one line: its id, type and age, its statements, and the files that it changed.
-pub fn line(memory: &Memory, wording: &Wording, lead: &str, now: Millis) -> Line {
+pub fn line(memory: &ContextMemory, wording: &Wording, lead: &str, now: Millis) -> Line {
     let words = format!("{lead}{}{}", wording.text(), files_of(memory, wording));
     let reference = reference(memory.id);
     Line {
@@ -298,7 +304,7 @@ fn reference(id: i64) -> String {
 }
 
 /// The names of the files that a memory changed and its words do not name.
-fn files_of(memory: &Memory, wording: &Wording) -> String {
+fn files_of(memory: &ContextMemory, wording: &Wording) -> String {
     let text = wording.text();
     let name = |path: &String| one_line(path.rsplit('/').next().unwrap_or(path), 60);
     let mut names: Vec<String> = memory.files_modified.iter().map(name).collect();

@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::repo_state::is_topic;
 use crate::model::Standing;
-use crate::store::context::{Memory, Reach, SessionLine};
+use crate::store::context::{ContextMemory, Reach, SessionLine};
 use crate::text::line::one_line;
 
 /// Compares the code of a note, by its id, with a working tree; none if the note is about no code.
@@ -20,7 +20,7 @@ impl fmt::Debug for CodeCheck<'_> {
 }
 
 impl CodeCheck<'_> {
-    fn of(self, memory: &Memory) -> Option<Standing> {
+    fn of(self, memory: &ContextMemory) -> Option<Standing> {
         self.0.filter(|_| memory.id > 0).and_then(|check| check(memory.id))
     }
 }
@@ -30,7 +30,11 @@ const CHANGED: f64 = 0.6;
 
 /// Returns the memory with a label for its line, and its weight; none if it is not to be shown on branch `here`. A pinned memory is
 /// shown in any case.
-pub fn admitted(memory: Memory, here: Option<&str>, check: CodeCheck<'_>) -> Option<(Memory, f64)> {
+pub fn admitted(
+    memory: ContextMemory,
+    here: Option<&str>,
+    check: CodeCheck<'_>,
+) -> Option<(ContextMemory, f64)> {
     let found = check.of(&memory);
     let standing = found.unwrap_or(memory.standing);
     let reach = memory.reach(here);
@@ -56,7 +60,7 @@ pub fn admitted(memory: Memory, here: Option<&str>, check: CodeCheck<'_>) -> Opt
         label.push_str(", code changed since");
     }
     let weight = if standing == Standing::Holds { 1.0 } else { CHANGED };
-    Some((Memory { label, ..memory }, weight))
+    Some((ContextMemory { label, ..memory }, weight))
 }
 
 /// The branch that a line names: one that may not have reached this one.
@@ -66,14 +70,19 @@ fn named_branch<'b>(branch: Option<&'b str>, reach: Reach, here: Option<&str>) -
 
 /// True if a session does not matter to this branch: it belongs to another one, or all that it changed was taken out again.
 /// `notes` are the latest notes of the project.
-pub fn is_undone(session: &SessionLine, notes: &[Memory], here: Option<&str>, check: CodeCheck<'_>) -> bool {
-    let own: Vec<&Memory> = notes.iter().filter(|note| note.session_id == session.id).collect();
-    let is_shown = |note: &&&Memory| admitted((**note).clone(), here, check).is_some();
+pub fn is_undone(
+    session: &SessionLine,
+    notes: &[ContextMemory],
+    here: Option<&str>,
+    check: CodeCheck<'_>,
+) -> bool {
+    let own: Vec<&ContextMemory> = notes.iter().filter(|note| note.session_id == session.id).collect();
+    let is_shown = |note: &&&ContextMemory| admitted((**note).clone(), here, check).is_some();
     match session.reach(here) {
         Reach::Elsewhere | Reach::Faded => !own.iter().any(|note| is_shown(&note)),
         // A session without notes about code is judged by nothing.
         Reach::Here | Reach::Doubtful => {
-            let is_out = |note: &&&Memory| {
+            let is_out = |note: &&&ContextMemory| {
                 note.is_superseded || check.of(note).unwrap_or(note.standing) == Standing::Gone
             };
             !own.is_empty() && own.iter().filter(is_out).count() == own.len()
@@ -86,18 +95,18 @@ mod tests {
     use super::*;
     use crate::store::context::BranchLine;
 
-    fn memory(branch: Option<&str>, state: &str, merged_until: i64) -> Memory {
+    fn memory(branch: Option<&str>, state: &str, merged_until: i64) -> ContextMemory {
         let line = (!state.is_empty()).then(|| BranchLine { state: state.into(), merged_until });
-        Memory {
+        ContextMemory {
             id: 1,
             branch: branch.map(Into::into),
             branch_line: line,
             created_at: 10,
-            ..Memory::default()
+            ..ContextMemory::default()
         }
     }
 
-    fn shown(memory: &Memory, standing: Option<Standing>) -> Option<String> {
+    fn shown(memory: &ContextMemory, standing: Option<Standing>) -> Option<String> {
         let check = |_: i64| standing;
         admitted(memory.clone(), Some("main"), CodeCheck(Some(&check))).map(|(memory, _)| memory.label)
     }
@@ -123,12 +132,12 @@ mod tests {
         for (case, memory, standing, expected) in cases {
             assert_eq!(shown(&memory, standing), expected, "{case}");
         }
-        let recorded = Memory { standing: Gone, ..memory(None, "", 0) };
+        let recorded = ContextMemory { standing: Gone, ..memory(None, "", 0) };
         assert_eq!(shown(&recorded, None), None, "without a tree the last check counts");
         assert_eq!(shown(&recorded, Some(Holds)), label(""), "with one the tree does");
-        let superseded = Memory { is_superseded: true, ..memory(None, "", 0) };
+        let superseded = ContextMemory { is_superseded: true, ..memory(None, "", 0) };
         assert_eq!(shown(&superseded, None), None);
-        let pinned = Memory { is_pinned: true, ..superseded };
+        let pinned = ContextMemory { is_pinned: true, ..superseded };
         assert_eq!(shown(&pinned, Some(Gone)), label(", superseded, code changed since"));
     }
 }

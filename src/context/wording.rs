@@ -2,7 +2,7 @@
 
 use super::words::{SeenText, WordSet, near};
 use crate::project::without_worktree;
-use crate::store::context::Memory;
+use crate::store::context::ContextMemory;
 
 /// Room for one memory, in characters. A reason may exceed the usual one; a cut inside a statement never happens below the longest.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ pub struct Wording {
 
 impl Wording {
     /// Chooses the statements of a memory, without repetitions of earlier lines.
-    pub fn of(memory: &Memory, seen: &SeenText, roots: &[&str], room: Room) -> Self {
+    pub fn of(memory: &ContextMemory, seen: &SeenText, roots: &[&str], room: Room) -> Self {
         let Room { usual, longest } = room;
         let title = tidy(&memory.title, roots);
         let title = crate::text::line::one_line(title.trim_end_matches(['.', '…', ' ']), TITLE);
@@ -262,10 +262,10 @@ mod tests {
     fn a_reason_is_told_whole_however_long_the_rest_is() {
         let reason = "Passing the URL makes the engine clone the repository again, so that it evaluates the original files instead of the changed ones.";
         let filling = "A statement about something that was changed in one of the files here. ".repeat(9);
-        let memory = Memory {
+        let memory = ContextMemory {
             title: "Remove the parameter".into(),
             summary: format!("{filling}{reason} All 1309 tests pass."),
-            ..Memory::default()
+            ..ContextMemory::default()
         };
         let chosen_statements = Wording::of(&memory, &SeenText::default(), &[], WIDE).text();
         assert!(

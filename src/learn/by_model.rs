@@ -3,7 +3,7 @@
 use super::{BY_MODEL, MOST_PER_TURN, category_of, cleaned, contradicts, from_prompt, restates, weigh};
 use crate::compress::parse::Learnt;
 use crate::model::{LearningDraft, Millis};
-use crate::store::memory::learnings::{Learning, Step};
+use crate::store::memory::learnings::{Learning, LearningDecision};
 
 /// Maximum learnings that a model is shown.
 const MOST_LISTED: usize = 20;
@@ -51,7 +51,7 @@ impl KnownList {
 }
 
 /// Returns the steps of a turn that a model read, which was shown the list: the rules of the prompt, then its own.
-pub fn by_model(learnt: Vec<Learnt>, list: KnownList, known: &[Learning]) -> Vec<Step> {
+pub fn by_model(learnt: Vec<Learnt>, list: KnownList, known: &[Learning]) -> Vec<LearningDecision> {
     let draft = |learnt: Learnt| {
         let category = learnt.category.unwrap_or_else(|| category_of(&learnt.content));
         cleaned(LearningDraft {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::cleaned;
 use crate::model::{Category, LearningDraft};
-use crate::store::memory::sightings::{Kind, Sighting};
+use crate::store::memory::sightings::{Sighting, SightingKind};
 use crate::tools::{Outcome, shell};
 
 /// A shell command that a turn ran, or an edit between two of them, in order.
@@ -85,7 +85,7 @@ fn check(activity: &TurnStep) -> Option<Sighting> {
         CheckKind::Task => format!("Project task: `{line}`"),
     };
     let is_certain = run.outcome.succeeded();
-    Some(Sighting { kind: Kind::Command, subject, sources: vec![run.event], is_certain })
+    Some(Sighting { kind: SightingKind::Command, subject, sources: vec![run.event], is_certain })
 }
 
 /// The repair of the first activity, if it failed: another form of the command that succeeds, or a command after which
@@ -113,7 +113,7 @@ fn repair(activities: &[TurnStep]) -> Option<Sighting> {
     };
     let signature: String = signature.chars().take(LONGEST_SIGNATURE).filter(|char| *char != '`').collect();
     repairs.then(|| Sighting {
-        kind: Kind::Repair,
+        kind: SightingKind::Repair,
         subject: format!("`{line}` fails with \"{}\": run `{repair}`", signature.trim()),
         sources: vec![failed.event, works.event],
         is_certain: true,

@@ -1,7 +1,7 @@
 use super::*;
 use crate::compress::parse::Learnt;
 use crate::store::memory::learnings::Learning;
-use crate::store::memory::sightings::Kind;
+use crate::store::memory::sightings::SightingKind;
 use crate::tools::{Exit, Outcome};
 
 /// The learnings of a prompt, with their confidence in tenths.
@@ -323,7 +323,7 @@ fn repairs_need_a_certain_success() {
     let look = ran(2, "git diff --stat | cat", None, UNKNOWN);
     let found = sightings(&[fails(), look, works(SUCCEEDED)]);
     assert_eq!(found.len(), 1);
-    assert_eq!((found[0].kind, found[0].sources.as_slice()), (Kind::Repair, [1, 3].as_slice()));
+    assert_eq!((found[0].kind, found[0].sources.as_slice()), (SightingKind::Repair, [1, 3].as_slice()));
     assert_eq!(found[0].subject, "`rtk bun test` fails with \"error: no such subcommand\": run `bun test`");
     let starts = ran(2, "docker compose up -d", None, SUCCEEDED);
     let again = ran(3, "rtk bun test", None, SUCCEEDED);

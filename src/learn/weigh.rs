@@ -2,25 +2,25 @@
 
 use super::{SHOWN_FROM, contradicts, includes, is_same};
 use crate::model::LearningDraft;
-use crate::store::memory::learnings::{Learning, Standing, Step};
+use crate::store::memory::learnings::{Learning, LearningDecision, LearningState};
 
 /// Returns a step for each draft. Forgotten learnings do not come back.
-pub fn weigh(known: &[Learning], drafts: Vec<LearningDraft>) -> Vec<Step> {
+pub fn weigh(known: &[Learning], drafts: Vec<LearningDraft>) -> Vec<LearningDecision> {
     drafts.into_iter().filter_map(|draft| step(known, draft)).collect()
 }
 
 /// Returns the step for a learning that the user writes down, which also restores a forgotten one.
-pub fn weigh_by_hand(known: &[Learning], draft: LearningDraft) -> Step {
+pub fn weigh_by_hand(known: &[Learning], draft: LearningDraft) -> LearningDecision {
     let in_scope = |known: &&Learning| known.project.is_none() == draft.everywhere;
     let same = known.iter().filter(in_scope).find(|known| is_same(&known.content, &draft.content));
     let seen = same.map(|known| known.id);
-    Step { supersedes: superseded(known, &draft, seen), draft, seen }
+    LearningDecision { supersedes: superseded(known, &draft, seen), draft, seen }
 }
 
-fn step(known: &[Learning], draft: LearningDraft) -> Option<Step> {
+fn step(known: &[Learning], draft: LearningDraft) -> Option<LearningDecision> {
     let same = |known: &&Learning| is_same(&known.content, &draft.content);
     let part = |known: &&Learning| includes(&known.content, &draft.content);
-    let forgotten = |known: &&Learning| known.standing() == Standing::Forgotten;
+    let forgotten = |known: &&Learning| known.standing() == LearningState::Forgotten;
     if known.iter().filter(forgotten).any(|known| same(&known)) {
         return None;
     }
@@ -36,7 +36,7 @@ fn step(known: &[Learning], draft: LearningDraft) -> Option<Step> {
         return None;
     }
     let seen = seen.map(|known| known.id);
-    Some(Step { supersedes: superseded(known, &draft, seen), draft, seen })
+    Some(LearningDecision { supersedes: superseded(known, &draft, seen), draft, seen })
 }
 
 /// The active learnings of the same scope that the draft replaces. A draft too weak to be shown replaces none.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::{GitSettings, Printed, git};
 use crate::model::Millis;
-use crate::store::memory::branches::{Commit, Survey, Tip};
+use crate::store::memory::branches::{BranchCommit, Survey, Tip};
 
 /// Maximum bytes of the default branch's log: some ten thousand commits.
 const LOG_BYTES: u64 = 8 << 20;
@@ -108,7 +108,7 @@ fn default_branch(head: &str, branches: &[Tip]) -> Option<String> {
 }
 
 /// A commit: its line, then NUL-separated `:mode mode old-blob new-blob X` and path.
-fn commit(text: &str) -> Option<Commit> {
+fn commit(text: &str) -> Option<BranchCommit> {
     let mut parts = text.split('\0');
     let line = parts.next()?;
     let mut words = line.splitn(4, ' ');
@@ -119,7 +119,7 @@ fn commit(text: &str) -> Option<Commit> {
         let blob = raw.trim_start_matches('\n').split(' ').nth(3);
         files.extend(blob.map(|blob| (path.to_owned(), blob.to_owned())));
     }
-    Some(Commit {
+    Some(BranchCommit {
         id: id.to_owned(),
         authored_at: authored.parse::<Millis>().ok()? * 1000,
         committed_at: committed.parse::<Millis>().ok()? * 1000,

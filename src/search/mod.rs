@@ -43,7 +43,7 @@ pub struct Request {
     /// Files that the asker works on: rows about them count a little more.
     pub near_files: Vec<String>,
     /// The turn that is being answered: its prompt is not returned.
-    pub exclude: Option<Turn>,
+    pub exclude: Option<TurnId>,
     /// The size of the page.
     pub limit: usize,
     /// After how many.
@@ -60,7 +60,7 @@ pub struct Request {
 
 /// A turn of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Turn {
+pub struct TurnId {
     /// The session.
     pub session_id: String,
     /// The number of its prompt; every prompt of the session if missing.
@@ -132,9 +132,9 @@ impl AsOf {
 
 /// The answer to a search.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct SearchResults {
     /// The page that was asked for, best first.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<FoundMemory>,
     /// The number of hits that could be ranked; pages end there.
     pub total: usize,
     /// For the next page.
@@ -145,7 +145,7 @@ pub struct Found {
 
 /// One memory that was found.
 #[derive(Debug, Clone)]
-pub struct Hit {
+pub struct FoundMemory {
     /// Its kind.
     pub kind: Kind,
     /// Its id in its kind.
@@ -189,7 +189,11 @@ pub struct Parts {
 
 /// Searches. Any text is a query, and none is an error. Waiting rows are brought into the index first, if this
 /// connection may write.
-pub fn search(database: &Connection, request: &Request, settings: &Settings) -> Result<Found, StoreError> {
+pub fn search(
+    database: &Connection,
+    request: &Request,
+    settings: &Settings,
+) -> Result<SearchResults, StoreError> {
     indexing::index_if_writable(database);
     ranking::Search::new(database, request, settings)?.run()
 }

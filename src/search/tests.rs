@@ -54,7 +54,7 @@ impl Memory {
         while indexing::index_some(&mut self.database).unwrap() {}
     }
 
-    fn ask(&self, request: &Request) -> Found {
+    fn ask(&self, request: &Request) -> SearchResults {
         search(&self.database, request, &Config::default().search).unwrap()
     }
 

@@ -8,7 +8,7 @@ use crate::model::{Millis, SessionId, Standing, confidence_left};
 
 /// A memory as the context looks at it: an observation, or the summary of a turn that has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct ContextMemory {
     /// Its id, by which it can be shown in full; that of a summary is negative.
     pub id: i64,
     /// Whose it is.
@@ -83,7 +83,7 @@ fn reach(branch: Option<&str>, line: Option<&BranchLine>, at: Millis, here: Opti
     }
 }
 
-impl Memory {
+impl ContextMemory {
     /// Relates it to a branch.
     pub fn reach(&self, here: Option<&str>) -> Reach {
         reach(self.branch.as_deref(), self.branch_line.as_ref(), self.created_at, here)
@@ -104,7 +104,7 @@ const COLUMNS: &str = "o.id, o.session_id, o.type, coalesce(substr(o.title, 1, 4
     LEFT JOIN stale_notes c ON c.observation_id = o.id
     LEFT JOIN branches b ON b.project = o.project AND b.name = o.branch";
 
-impl Memory {
+impl ContextMemory {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let list = |index| listed(row, index);
         Ok(Self {
@@ -132,10 +132,11 @@ impl Memory {
 }
 
 /// The observations of these ids that are there and of this project, in the order asked for.
-pub fn memories(database: &Connection, project: &str, ids: &[i64]) -> Result<Vec<Memory>, StoreError> {
+pub fn memories(database: &Connection, project: &str, ids: &[i64]) -> Result<Vec<ContextMemory>, StoreError> {
     let sql = format!("SELECT {COLUMNS} WHERE o.id = ?1 AND s.project = ?2 AND o.deleted_at IS NULL");
     let mut statement = database.prepare_cached(&sql)?;
-    let found = ids.iter().map(|id| statement.query_row(params![id, project], Memory::read).optional());
+    let found =
+        ids.iter().map(|id| statement.query_row(params![id, project], ContextMemory::read).optional());
     Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
@@ -167,13 +168,13 @@ pub fn note_of_turn(
     project: &str,
     session: &str,
     prompt_number: Option<i64>,
-) -> Result<Option<Memory>, StoreError> {
+) -> Result<Option<ContextMemory>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} WHERE o.session_id = ?1 AND o.prompt_number IS ?2 AND s.project = ?3
          AND o.deleted_at IS NULL ORDER BY o.id LIMIT 1"
     );
     let turn = params![session, prompt_number, project];
-    Ok(database.prepare_cached(&sql)?.query_row(turn, Memory::read).optional()?)
+    Ok(database.prepare_cached(&sql)?.query_row(turn, ContextMemory::read).optional()?)
 }
 
 /// The memory of a turn's summary: the turn's note or, where it has none, the summary itself.
@@ -182,14 +183,14 @@ pub fn memory_of_summary(
     database: &Connection,
     project: &str,
     id: i64,
-) -> Result<Option<Memory>, StoreError> {
+) -> Result<Option<ContextMemory>, StoreError> {
     let sql = "SELECT m.session_id, m.prompt_number, coalesce(substr(m.request, 1, 400), ''),
                  coalesce(substr(coalesce(m.completed, m.learned, m.summary), 1, 2000), ''), m.files_edited, m.files_read,
                  m.created_at, s.branch
                FROM session_summaries m JOIN sessions s ON s.id = m.session_id
                WHERE m.id = ?1 AND s.project = ?2";
     let read = |row: &Row<'_>| {
-        Ok(Memory {
+        Ok(ContextMemory {
             id: -id,
             kind: "summary".into(),
             session_id: row.get(0)?,
@@ -200,7 +201,7 @@ pub fn memory_of_summary(
             files_read: listed(row, 5)?,
             created_at: row.get(6)?,
             branch: row.get(7)?,
-            ..Memory::default()
+            ..ContextMemory::default()
         })
     };
     let Some(summary) = database.prepare_cached(sql)?.query_row(params![id, project], read).optional()?
@@ -312,7 +313,7 @@ pub fn pinned_observations(database: &Connection, project: &str, limit: u32) -> 
 
 /// A part of an observation in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum ObservationPart {
     /// Title, concepts, files.
     Head,
     /// Summary, detail, facts.
@@ -324,7 +325,7 @@ pub enum Part {
 pub fn observations_with(
     database: &Connection,
     project: &str,
-    part: Part,
+    part: ObservationPart,
     phrase: &str,
     limit: u32,
 ) -> Result<Vec<i64>, StoreError> {
@@ -339,8 +340,8 @@ pub fn observations_with(
         return Ok(Vec::new());
     }
     let column = match part {
-        Part::Head => "head",
-        Part::Body => "body",
+        ObservationPart::Head => "head",
+        ObservationPart::Body => "body",
     };
     let mut statement = database.prepare_cached(sql)?;
     let rows =

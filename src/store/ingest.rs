@@ -4,7 +4,7 @@
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params};
 
 use super::StoreError;
-use super::projects::{self, Claim};
+use super::projects::{self, NameClaim};
 use crate::model::{Event, EventBody, EventKey, Millis, Payload, SessionStamp, ToolUse};
 
 /// The result of recording an event.
@@ -131,7 +131,7 @@ fn touch_session(database: &Connection, session: &SessionStamp, event: &Event) -
     let ends = matches!(event.body, EventBody::End { .. });
     let project = match session.project_key.as_str() {
         "" => session.project.clone(),
-        _ => projects::assign(database, &Claim::of_session(session))?,
+        _ => projects::assign(database, &NameClaim::of_session(session))?,
     };
     let sql = "
         INSERT INTO sessions (id, project_key, project, project_path, cwd, branch, source, status, started_at, last_activity_at,

@@ -40,7 +40,7 @@ pub use ingest::{
 };
 #[cfg(feature = "service")]
 pub use schema::tables;
-pub use schema::{CURRENT as SCHEMA_VERSION, Version};
+pub use schema::{CURRENT as SCHEMA_VERSION, SchemaVersion};
 pub use sessions::projects;
 #[cfg(feature = "service")]
 pub use sessions::{backfill, prompts};
@@ -175,9 +175,9 @@ pub fn open_for_hook(home: &Home, busy_ms: u32) -> Result<Connection, StoreError
     prepare(&database, patience)?;
     leave_checkpoints_to_the_worker(&database, home)?;
     match schema::version(&database)? {
-        Version::Current => {}
-        Version::Older(found) => return Err(StoreError::Older(found)),
-        Version::Empty => schema::create(&mut database, patience)?,
+        SchemaVersion::Current => {}
+        SchemaVersion::Older(found) => return Err(StoreError::Older(found)),
+        SchemaVersion::Empty => schema::create(&mut database, patience)?,
     }
     Ok(database)
 }
@@ -260,9 +260,9 @@ pub fn open_to_read(home: &Home, busy_ms: u32) -> Result<Connection, StoreError>
     leave_checkpoints_to_the_worker(&database, home)?;
     database.pragma_update(None, "query_only", true)?;
     match schema::version(&database)? {
-        Version::Current => Ok(database),
-        Version::Older(found) => Err(StoreError::Older(found)),
-        Version::Empty => Err(StoreError::Missing),
+        SchemaVersion::Current => Ok(database),
+        SchemaVersion::Older(found) => Err(StoreError::Older(found)),
+        SchemaVersion::Empty => Err(StoreError::Missing),
     }
 }
 

@@ -12,7 +12,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-pub use crate::model::CodeChange as Change;
+pub use crate::model::ChangeKind as Change;
 pub use compare::compare;
 pub use language::{Language, language_of};
 

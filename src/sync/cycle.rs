@@ -6,12 +6,12 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use super::SyncError;
-use super::engine::{Local, OnProgress, Report, Session};
+use super::engine::{CycleReport, Local, OnProgress, SyncSession};
 use super::server::{self, Forget, Head};
 use crate::compress::digest::digest;
 use crate::model::Millis;
 use crate::privacy::redact::Redactor;
-use crate::store::sync::{self as local, Collector, Kind, Shares, State};
+use crate::store::sync::{self as local, Collector, DeviceState, RecordKind, Shares};
 
 /// Maximum records of one batch.
 const BATCH: u32 = 500;
@@ -21,22 +21,22 @@ const BATCH_BYTES: usize = 1 << 20;
 /// One cycle.
 pub(super) struct Cycle<'a, L> {
     local: &'a L,
-    pub session: &'a mut Session,
+    pub session: &'a mut SyncSession,
     shares: Shares,
     now: Millis,
-    pub report: Report,
+    pub report: CycleReport,
     progress: &'a OnProgress,
 }
 
 impl<'a, L: Local> Cycle<'a, L> {
     pub fn new(
         local: &'a L,
-        session: &'a mut Session,
+        session: &'a mut SyncSession,
         shares: Shares,
         now: Millis,
         progress: &'a OnProgress,
     ) -> Self {
-        Self { local, session, shares, now, report: Report::default(), progress }
+        Self { local, session, shares, now, report: CycleReport::default(), progress }
     }
 
     /// Receives what the other devices sent.
@@ -59,7 +59,7 @@ impl<'a, L: Local> Cycle<'a, L> {
             let records = self.session.server.records(team, device, cursor, BATCH.into()).await?;
             // Records for other members' own devices are not visible to us.
             cursor = records.last().map_or(head.seq, |last| last.record.seq);
-            if records.iter().any(|stored| stored.record.kind == Kind::Forget as i16) {
+            if records.iter().any(|stored| stored.record.kind == RecordKind::Forget as i16) {
                 self.session.sealer.forget_project_keys();
             }
             self.session.sealer.prepare_to_open(&self.session.server, &records).await?;
@@ -78,7 +78,7 @@ impl<'a, L: Local> Cycle<'a, L> {
     }
 
     /// Sends everything that changed here, batch by batch.
-    pub async fn push(&mut self, state: &State) -> Result<(), SyncError> {
+    pub async fn push(&mut self, state: &DeviceState) -> Result<(), SyncError> {
         let mut sent = state.acked;
         loop {
             let wishes = self.wishes();

@@ -12,13 +12,13 @@ use super::SyncError;
 use super::cycle::Cycle;
 use super::membership::{Membership, place};
 use super::sealing::Sealer;
-use super::server::{self, Head, Server};
+use super::server::{self, Head, ServerConnection};
 use super::team::{self, check_keys};
 use crate::config::{Environment, Share};
 use crate::model::Millis;
 use crate::paths::Home;
 use crate::store::StoreError;
-use crate::store::sync::{self as local, State};
+use crate::store::sync::{self as local, DeviceState};
 
 /// Maximum time to wait for another process that synchronises.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(120);
@@ -41,7 +41,7 @@ pub trait Local: Send + Sync {
 
 /// The result of a cycle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Report {
+pub struct CycleReport {
     /// Records sent.
     pub sent: usize,
     /// Records received and applied.
@@ -56,17 +56,17 @@ pub struct Engine<L> {
     home: Home,
     environment: Environment,
     default_share: Share,
-    session: Option<Session>,
+    session: Option<SyncSession>,
     /// Called with the records sent and received so far.
     progress: OnProgress,
 }
 
-pub(super) type OnProgress = Box<dyn Fn(&Report) + Send + Sync>;
+pub(super) type OnProgress = Box<dyn Fn(&CycleReport) + Send + Sync>;
 
 /// A connection that has introduced itself.
 #[derive(Debug)]
-pub(super) struct Session {
-    pub server: Server,
+pub(super) struct SyncSession {
+    pub server: ServerConnection,
     pub sealer: Sealer,
     pub membership: Membership,
     pub device: Uuid,
@@ -80,7 +80,7 @@ impl<L: Local> Engine<L> {
     }
 
     /// Sets a function that is called after each batch.
-    pub fn on_progress(mut self, progress: impl Fn(&Report) + Send + Sync + 'static) -> Self {
+    pub fn on_progress(mut self, progress: impl Fn(&CycleReport) + Send + Sync + 'static) -> Self {
         self.progress = Box::new(progress);
         self
     }
@@ -91,12 +91,12 @@ impl<L: Local> Engine<L> {
     }
 
     /// Returns the connection, if there is one.
-    pub fn server(&mut self) -> Option<&mut Server> {
+    pub fn server(&mut self) -> Option<&mut ServerConnection> {
         self.session.as_mut().map(|session| &mut session.server)
     }
 
     /// Runs a cycle and records its outcome.
-    pub async fn cycle(&mut self, now: Millis) -> Result<Report, SyncError> {
+    pub async fn cycle(&mut self, now: Millis) -> Result<CycleReport, SyncError> {
         let _lock = self.lock().await?;
         let mut outcome = self.cycle_locked(now).await;
         if let Err(SyncError::KeyChanged | SyncError::Conflict) = outcome {
@@ -142,7 +142,7 @@ impl<L: Local> Engine<L> {
         }
     }
 
-    async fn cycle_locked(&mut self, now: Millis) -> Result<Report, SyncError> {
+    async fn cycle_locked(&mut self, now: Millis) -> Result<CycleReport, SyncError> {
         let membership = Membership::load(&self.home, &self.environment)?.ok_or(SyncError::NotSetUp)?;
         let mut state = self.identify(&membership, now).await?;
         self.connect(membership, &state).await?;
@@ -164,7 +164,7 @@ impl<L: Local> Engine<L> {
     }
 
     /// Returns this device, after it got tables or a new id where it needs one.
-    async fn identify(&self, membership: &Membership, now: Millis) -> Result<State, SyncError> {
+    async fn identify(&self, membership: &Membership, now: Millis) -> Result<DeviceState, SyncError> {
         let (team, here) = (membership.team.to_string(), place(&self.home));
         let known = self.local.read(local::state).await?;
         if let Some(state) = known.filter(|state| state.team == team && state.place == here) {
@@ -185,7 +185,7 @@ impl<L: Local> Engine<L> {
     }
 
     /// Connects and introduces this device, unless that was done before.
-    async fn connect(&mut self, mut membership: Membership, state: &State) -> Result<(), SyncError> {
+    async fn connect(&mut self, mut membership: Membership, state: &DeviceState) -> Result<(), SyncError> {
         let device = server::id(&state.device);
         if let Some(session) = &mut self.session
             && !session.server.is_closed()
@@ -195,7 +195,7 @@ impl<L: Local> Engine<L> {
             session.membership.shares = membership.shares;
             return Ok(());
         }
-        let mut server = Server::connect(membership.url.expose()).await?;
+        let mut server = ServerConnection::connect(membership.url.expose()).await?;
         server.check_schema().await?;
         let hello = server.hello(membership.team, device).await?;
         check_keys(&membership, &hello.checks)?;
@@ -210,7 +210,7 @@ impl<L: Local> Engine<L> {
         }
         let may_write = hello.role != "read";
         let sealer = Sealer::new(&membership);
-        self.session = Some(Session { server, sealer, membership, device, may_write });
+        self.session = Some(SyncSession { server, sealer, membership, device, may_write });
         Ok(())
     }
 }
@@ -221,10 +221,10 @@ impl<L: Local> Engine<L> {
 async fn check_own_log<L: Local>(
     local_database: &L,
     home: &Home,
-    session: &mut Session,
-    state: &State,
+    session: &mut SyncSession,
+    state: &DeviceState,
     heads: &[Head],
-) -> Result<Option<State>, SyncError> {
+) -> Result<Option<DeviceState>, SyncError> {
     let head = heads.iter().find(|head| head.device == session.device);
     let (seq, id) = head.map_or((0, String::new()), |head| (head.seq, head.id.to_string()));
     if seq == state.acked && id == state.acked_id {

@@ -6,9 +6,9 @@ use uuid::Uuid;
 
 use super::keys::{self, Circle, ProjectKey};
 use super::membership::Membership;
-use super::server::{self, Head, NewRecord, Server, StoredRecord, WrappedKey};
+use super::server::{self, Head, NewRecord, ServerConnection, StoredRecord, WrappedKey};
 use super::{SyncError, keys::sha256};
-use crate::store::sync::{Incoming, Kind, Outgoing};
+use crate::store::sync::{Incoming, OutgoingRecord, RecordKind};
 
 /// Maximum size of a sealed body, which the server enforces.
 const MAX_BODY_BYTES: usize = 65_536;
@@ -65,14 +65,18 @@ impl Sealer {
     }
 
     /// Returns the reason why a record is too large to be sent.
-    pub fn too_large(&self, record: &Outgoing) -> Option<String> {
+    pub fn too_large(&self, record: &OutgoingRecord) -> Option<String> {
         let bytes = record.body.len() + if self.is_sealed { keys::OVERHEAD } else { 0 };
         (bytes > MAX_BODY_BYTES)
             .then(|| format!("it has {bytes} bytes, and a record may have at most {MAX_BODY_BYTES}"))
     }
 
     /// Fetches or creates the project keys that these records need.
-    pub async fn prepare(&mut self, server: &Server, records: &[Outgoing]) -> Result<(), SyncError> {
+    pub async fn prepare(
+        &mut self,
+        server: &ServerConnection,
+        records: &[OutgoingRecord],
+    ) -> Result<(), SyncError> {
         for record in records.iter().filter(|record| self.is_sealed && has_project(record)) {
             let place = (record.is_shared, record.project.clone());
             if self.by_project.contains_key(&place) {
@@ -101,11 +105,11 @@ impl Sealer {
     }
 
     /// Seals records of this device, whose keys were prepared.
-    pub fn seal(&self, device: Uuid, records: &[Outgoing]) -> Result<Vec<NewRecord>, SyncError> {
+    pub fn seal(&self, device: Uuid, records: &[OutgoingRecord]) -> Result<Vec<NewRecord>, SyncError> {
         records.iter().map(|record| self.seal_one(device, record)).collect()
     }
 
-    fn seal_one(&self, device: Uuid, record: &Outgoing) -> Result<NewRecord, SyncError> {
+    fn seal_one(&self, device: Uuid, record: &OutgoingRecord) -> Result<NewRecord, SyncError> {
         let circle = self.circle(record.is_shared);
         let mut sealed = NewRecord {
             seq: record.seq,
@@ -146,7 +150,7 @@ impl Sealer {
     /// Fetches the project keys that opening these records needs.
     pub async fn prepare_to_open(
         &mut self,
-        server: &Server,
+        server: &ServerConnection,
         records: &[StoredRecord],
     ) -> Result<(), SyncError> {
         let ids = records
@@ -224,8 +228,8 @@ fn no_key() -> SyncError {
 }
 
 /// Tombstones belong to no project: they stay readable when a project's key is destroyed.
-fn has_project(record: &Outgoing) -> bool {
-    record.kind != Kind::Forget as i16
+fn has_project(record: &OutgoingRecord) -> bool {
+    record.kind != RecordKind::Forget as i16
 }
 
 fn clear_refers(item: &str) -> Uuid {

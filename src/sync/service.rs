@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
 use super::engine::{Engine, Local};
-use super::server::Server;
+use super::server::ServerConnection;
 use crate::model::Millis;
 use crate::store::sync as local;
 
@@ -82,7 +82,7 @@ async fn wait<L: Local>(engine: &mut Engine<L>, poll: Duration, written: &mut im
 }
 
 /// Waits for the server's notification that a device sent something, and takes all of them.
-async fn news(server: Option<&mut Server>) {
+async fn news(server: Option<&mut ServerConnection>) {
     let Some(server) = server else { return std::future::pending().await };
     match server.news.recv().await {
         Some(_) => while server.news.try_recv().is_ok() {},

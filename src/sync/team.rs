@@ -9,7 +9,7 @@ use super::exchange::{Identity, Sent};
 use super::invitation::Invitation;
 use super::keys::{Epochs, Key, random};
 use super::membership::{Membership, host_name};
-use super::server::{self, Hello, Proofs, Server};
+use super::server::{self, Hello, Proofs, ServerConnection};
 use crate::config::Secret;
 
 /// A new team.
@@ -27,7 +27,7 @@ pub struct NewTeam<'a> {
 
 /// Creates the schema, if there is none, and a team with this login as its owner.
 pub async fn create(team: &NewTeam<'_>) -> Result<Membership, SyncError> {
-    let server = Server::connect(team.url).await?;
+    let server = ServerConnection::connect(team.url).await?;
     server.create_schema().await?;
     let id = Uuid::now_v7();
     let (team_keys, my_keys) = (Epochs::from([(1, Key::random())]), Epochs::from([(1, Key::random())]));
@@ -61,7 +61,7 @@ pub async fn join(
                 .into(),
         ));
     }
-    let server = Server::connect(url).await?;
+    let server = ServerConnection::connect(url).await?;
     server.check_schema().await?;
     let my_keys = match &invitation.my_keys {
         Some(keys) => keys.clone(),
@@ -89,7 +89,7 @@ pub async fn invite(
     role: Option<&str>,
     hours: i32,
 ) -> Result<Invitation, SyncError> {
-    let server = Server::connect(membership.url.expose()).await?;
+    let server = ServerConnection::connect(membership.url.expose()).await?;
     server.check_schema().await?;
     let invitation = Invitation {
         url: match role {
@@ -134,7 +134,7 @@ pub fn check_keys(membership: &Membership, checks: &(Vec<u8>, Vec<u8>)) -> Resul
 
 /// Fetches the keys of the team that were made since this device got its own. True if there were any.
 pub async fn renew_keys(
-    server: &Server,
+    server: &ServerConnection,
     membership: &mut Membership,
     hello: &Hello,
 ) -> Result<bool, SyncError> {
@@ -171,7 +171,7 @@ pub async fn renew_keys(
 /// Makes a new key for everything that the team sends from now on, and seals it for each member.
 /// Returns the logins that get it.
 pub async fn rotate(membership: &mut Membership) -> Result<Vec<String>, SyncError> {
-    let mut server = Server::connect(membership.url.expose()).await?;
+    let mut server = ServerConnection::connect(membership.url.expose()).await?;
     server.check_schema().await?;
     let hello = server.hello(membership.team, Uuid::nil()).await?;
     check_keys(membership, &hello.checks)?;

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::error_signature::{error_line, error_signature};
 use super::git::{Commit, commits, request_address};
-use super::path::{Place, extension, file_name};
-use super::payload::{Payload, field, text_of};
+use super::path::{PathBase, extension, file_name};
+use super::payload::{ToolPayload, field, text_of};
 use super::programs::{Purpose, purpose, unwrapped};
 use super::shell::{CommandLine, Join, Simple, split};
 use super::test_results::TestResults;
@@ -87,7 +87,7 @@ const OUTPUT_BYTES: usize = 2_000;
 const MOST_FILES: usize = 24;
 
 impl Command {
-    pub(super) fn read(payload: &Payload, failed: bool, place: &Place<'_>) -> Self {
+    pub(super) fn read(payload: &ToolPayload, failed: bool, place: &PathBase<'_>) -> Self {
         let given = field(&payload.input, &["command"]);
         let parsed = split(given);
         let raw_output = output_of(payload);
@@ -190,7 +190,7 @@ fn displayed(simple: &Simple) -> String {
     shorten(&quoted.collect::<Vec<_>>().join(" ").replace('`', ""), MAIN_COLUMNS)
 }
 
-fn output_of(payload: &Payload) -> String {
+fn output_of(payload: &ToolPayload) -> String {
     if let Some(error) = &payload.error {
         return error.clone();
     }
@@ -213,7 +213,7 @@ pub(super) fn bounded(text: &str) -> String {
 }
 
 /// True if the line changes to a scratch directory, or to one that is not known. A sibling directory may be a worktree.
-fn leaves_project(parts: &[Simple], place: &Place<'_>) -> bool {
+fn leaves_project(parts: &[Simple], place: &PathBase<'_>) -> bool {
     let mut cwd = place.cwd.map(str::to_owned);
     let folders = parts.iter().filter(|part| part.words.first().is_some_and(|word| word == "cd"));
     folders.filter_map(|part| part.words.get(1)).any(|folder| {
@@ -236,7 +236,7 @@ fn entered(cwd: Option<String>, folder: &str) -> String {
 }
 
 /// Files of the project among those that `files_of` finds in each part of the line.
-fn changed_files(parts: &[Simple], place: &Place<'_>, files_of: fn(&Simple) -> Vec<&str>) -> Vec<String> {
+fn changed_files(parts: &[Simple], place: &PathBase<'_>, files_of: fn(&Simple) -> Vec<&str>) -> Vec<String> {
     let mut files = Vec::new();
     let mut cwd = place.cwd.map(str::to_owned);
     for part in parts {
@@ -246,7 +246,7 @@ fn changed_files(parts: &[Simple], place: &Place<'_>, files_of: fn(&Simple) -> V
             cwd = Some(entered(cwd, folder));
             continue;
         }
-        let place = Place { root: place.root, cwd: cwd.as_deref() };
+        let place = PathBase { root: place.root, cwd: cwd.as_deref() };
         files.extend(
             files_of(part).into_iter().filter(|file| place.owns(file)).map(|file| place.relative(file)),
         );
@@ -296,11 +296,11 @@ mod tests {
     fn run(command: &str, output: &str, failed: bool) -> Command {
         let input = json!({"command": command});
         let payload = if failed {
-            Payload { input, error: Some(output.to_owned()), ..Payload::default() }
+            ToolPayload { input, error: Some(output.to_owned()), ..ToolPayload::default() }
         } else {
-            Payload { input, response: json!({"stdout": output}), ..Payload::default() }
+            ToolPayload { input, response: json!({"stdout": output}), ..ToolPayload::default() }
         };
-        Command::read(&payload, failed, &Place { root: Some("/p"), cwd: Some("/p") })
+        Command::read(&payload, failed, &PathBase { root: Some("/p"), cwd: Some("/p") })
     }
 
     #[test]
@@ -361,12 +361,12 @@ mod tests {
         {
             assert_eq!(run(line, "error", true).outcome, Outcome::Unknown, "{line}");
         }
-        let background = Payload {
+        let background = ToolPayload {
             input: json!({"command": "cargo test"}),
             response: json!({"stdout": "", "backgroundTaskId": "b1"}),
-            ..Payload::default()
+            ..ToolPayload::default()
         };
-        assert_eq!(Command::read(&background, false, &Place::default()).outcome, Outcome::Unknown);
+        assert_eq!(Command::read(&background, false, &PathBase::default()).outcome, Outcome::Unknown);
     }
 
     #[test]

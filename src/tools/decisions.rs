@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::payload::{Payload, field};
+use super::payload::{ToolPayload, field};
 use crate::text::shorten;
 
 /// A question and the user's answer.
@@ -26,7 +26,7 @@ pub enum TaskChange {
 }
 
 /// Reads the answers of AskUserQuestion.
-pub(super) fn answers(payload: &Payload) -> Vec<Answer> {
+pub(super) fn answers(payload: &ToolPayload) -> Vec<Answer> {
     let answers =
         [&payload.response, &payload.input].into_iter().find_map(|from| from.get("answers")?.as_object());
     let pairs = answers.into_iter().flatten().map(|(question, answer)| Answer {
@@ -37,7 +37,7 @@ pub(super) fn answers(payload: &Payload) -> Vec<Answer> {
 }
 
 /// Reads the plan of ExitPlanMode.
-pub(super) fn plan(payload: &Payload) -> Option<String> {
+pub(super) fn plan(payload: &ToolPayload) -> Option<String> {
     [&payload.input, &payload.response]
         .into_iter()
         .map(|from| field(from, &["plan"]))
@@ -58,7 +58,7 @@ pub fn refusal(error: &str) -> Option<String> {
 }
 
 /// Reads TodoWrite, TaskCreate and TaskUpdate.
-pub(super) fn task_change(tool: &str, payload: &Payload) -> Option<TaskChange> {
+pub(super) fn task_change(tool: &str, payload: &ToolPayload) -> Option<TaskChange> {
     let (input, response) = (&payload.input, &payload.response);
     match tool {
         "TodoWrite" => {
@@ -91,9 +91,9 @@ mod tests {
 
     #[test]
     fn answers_are_kept_with_their_questions() {
-        let payload = Payload {
+        let payload = ToolPayload {
             response: json!({"answers": {"Which?": "The first", "Why?": ""}}),
-            ..Payload::default()
+            ..ToolPayload::default()
         };
         assert_eq!(answers(&payload), [Answer { question: "Which?".into(), answer: "The first".into() }]);
     }
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn task_lists_of_both_kinds_are_read() {
         let of = |tool: &str, input: Value, response: Value| {
-            task_change(tool, &Payload { input, response, ..Payload::default() })
+            task_change(tool, &ToolPayload { input, response, ..ToolPayload::default() })
         };
         let todos = json!({"todos": [{"content": "a", "status": "completed"}, {"content": "b", "status": "pending"}]});
         assert_eq!(

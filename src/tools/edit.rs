@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::payload::{Payload, field, number};
+use super::payload::{ToolPayload, field, number};
 use crate::symbols::{Language, language_of};
 
 /// One edit.
@@ -40,7 +40,7 @@ pub struct FileChange {
 const DIFF_BYTES: usize = 6 * 1024;
 
 /// Path of the edited file, as the tool has it.
-pub(super) fn edited_path(payload: &Payload) -> Option<&str> {
+pub(super) fn edited_path(payload: &ToolPayload) -> Option<&str> {
     let names = ["file_path", "filePath", "notebook_path"];
     [&payload.input, &payload.response]
         .into_iter()
@@ -49,7 +49,7 @@ pub(super) fn edited_path(payload: &Payload) -> Option<&str> {
 }
 
 /// Renders the edit as changed lines with their signs.
-pub(super) fn diff(payload: &Payload) -> String {
+pub(super) fn diff(payload: &ToolPayload) -> String {
     let (input, response) = (&payload.input, &payload.response);
     let mut out = String::new();
     for hunk in list(response, "structuredPatch") {
@@ -79,7 +79,7 @@ fn push_line(out: &mut String, sign: &str, line: &str) {
 }
 
 /// Returns the file before and after the tool's edit. A notebook's text is its code cells in the notebook's language.
-pub fn file_change(tool_name: &str, payload: &Payload) -> Option<FileChange> {
+pub fn file_change(tool_name: &str, payload: &ToolPayload) -> Option<FileChange> {
     let response = &payload.response;
     let path = edited_path(payload)?.to_owned();
     let before = text(response, &["originalFile", "originalFileContents", "original_file"]);
@@ -117,7 +117,7 @@ fn is_cut(text: &str) -> bool {
 }
 
 /// The text after an edit: by the patch, which includes the user's own changes, else by the strings.
-fn edited(before: &str, payload: &Payload) -> Option<String> {
+fn edited(before: &str, payload: &ToolPayload) -> Option<String> {
     let (input, response) = (&payload.input, &payload.response);
     let is_set = |name: &str| response.get(name).and_then(Value::as_bool).unwrap_or_default();
     let by_strings = || {
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     fn file_change(tool_name: &str, json: &str) -> Option<FileChange> {
-        super::file_change(tool_name, &Payload::read(json))
+        super::file_change(tool_name, &ToolPayload::read(json))
     }
 
     /// A payload that a client sent.

@@ -23,8 +23,8 @@ pub use edit::{FileChange, FileEdit};
 pub(crate) use error_signature::error_line;
 pub use error_signature::{error_signature, is_generic};
 pub use git::Commit;
-use path::Place;
-use payload::{Payload, field, number};
+use path::PathBase;
+use payload::{ToolPayload, field, number};
 pub use programs::{Purpose, reads_only};
 
 pub use reports::{AgentReport, TaskOutput, ToolCall};
@@ -133,8 +133,8 @@ pub struct FileRead {
 impl ToolEvent {
     /// Parses a row. Never fails: an event without content is [`Action::Nothing`].
     pub fn parse(raw: &RawEvent, project_path: Option<&str>) -> Self {
-        let payload = Payload::read(&raw.payload);
-        let place = Place { root: project_path, cwd: raw.cwd.as_deref() };
+        let payload = ToolPayload::read(&raw.payload);
+        let place = PathBase { root: project_path, cwd: raw.cwd.as_deref() };
         let tool = raw.tool_name.as_deref().unwrap_or_default();
         let failed = raw.failed || payload.error.is_some();
         Self {
@@ -172,7 +172,7 @@ impl ToolEvent {
     }
 }
 
-fn action(tool: &str, payload: &Payload, failed: bool, place: &Place<'_>) -> Action {
+fn action(tool: &str, payload: &ToolPayload, failed: bool, place: &PathBase<'_>) -> Action {
     if let Some(words) = payload.error.as_deref().and_then(refusal) {
         return Action::Refused(words);
     }
@@ -209,7 +209,7 @@ fn is_bookkeeping(tool: &str) -> bool {
     each(TOOLS).any(|known| known == tool)
 }
 
-fn edit(tool: &str, payload: &Payload, place: &Place<'_>) -> Action {
+fn edit(tool: &str, payload: &ToolPayload, place: &PathBase<'_>) -> Action {
     let Some(path) = edit::edited_path(payload) else { return Action::Nothing };
     let change = edit::file_change(tool, payload);
     Action::Edit(FileEdit {
@@ -222,7 +222,7 @@ fn edit(tool: &str, payload: &Payload, place: &Place<'_>) -> Action {
     })
 }
 
-fn read(payload: &Payload, place: &Place<'_>) -> Action {
+fn read(payload: &ToolPayload, place: &PathBase<'_>) -> Action {
     let file = payload.response.get("file").unwrap_or(&Value::Null);
     let path = [file, &payload.input]
         .into_iter()
@@ -237,7 +237,7 @@ fn read(payload: &Payload, place: &Place<'_>) -> Action {
     })
 }
 
-fn search(payload: &Payload) -> Action {
+fn search(payload: &ToolPayload) -> Action {
     let response = &payload.response;
     let counts = ["numFiles", "numLines", "numMatches"].map(|name| number(response, name).unwrap_or(0));
     let is_empty = field(response, &["content"]).is_empty()
@@ -247,7 +247,7 @@ fn search(payload: &Payload) -> Action {
 }
 
 /// Classifies an unknown tool by its input.
-fn guess(tool: &str, payload: &Payload, place: &Place<'_>) -> Action {
+fn guess(tool: &str, payload: &ToolPayload, place: &PathBase<'_>) -> Action {
     let has = |names: &[&str]| !field(&payload.input, names).is_empty();
     if has(&["command"]) {
         return Action::Command(Box::new(Command::read(payload, false, place)));

@@ -7,14 +7,14 @@ const PATH_COLUMNS: usize = 160;
 
 /// The directories that paths of an event are relative to.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Place<'a> {
+pub struct PathBase<'a> {
     /// The project's root.
     pub root: Option<&'a str>,
     /// The client's working directory.
     pub cwd: Option<&'a str>,
 }
 
-impl Place<'_> {
+impl PathBase<'_> {
     /// Returns the path relative to the project's root, or unchanged if it lies elsewhere.
     pub fn relative(&self, path: &str) -> String {
         let cleaned = clean(path.trim());
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn paths_are_relative_to_the_projects_root() {
-        let place = Place { root: Some("/home/dev/project"), cwd: Some("/home/dev/project/sub") };
+        let place = PathBase { root: Some("/home/dev/project"), cwd: Some("/home/dev/project/sub") };
         assert_eq!(place.relative("/home/dev/project/src/a.rs"), "src/a.rs");
         assert_eq!(place.relative("b.rs"), "sub/b.rs");
         assert_eq!(place.relative("./../c.rs"), "c.rs");
@@ -97,8 +97,8 @@ mod tests {
         assert_eq!(place.relative("/home/dev/project-two/a.rs"), "/home/dev/project-two/a.rs");
         assert_eq!(place.relative("/etc/hosts"), "/etc/hosts");
         assert!(place.owns("src/a.rs") && !place.owns("/tmp/x"));
-        let elsewhere = Place { root: Some("/srv/main"), cwd: Some("/srv/worktree") };
+        let elsewhere = PathBase { root: Some("/srv/main"), cwd: Some("/srv/worktree") };
         assert_eq!(elsewhere.relative("/srv/worktree/src/a.rs"), "src/a.rs");
-        assert_eq!(Place::default().relative("/a/b.rs"), "/a/b.rs");
+        assert_eq!(PathBase::default().relative("/a/b.rs"), "/a/b.rs");
     }
 }

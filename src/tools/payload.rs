@@ -9,7 +9,7 @@ use crate::text::{each, pattern};
 
 /// The stored parts of one tool use. A missing part is null.
 #[derive(Debug, Default)]
-pub struct Payload {
+pub struct ToolPayload {
     /// The tool's input.
     pub input: Value,
     /// The tool's response.
@@ -20,7 +20,7 @@ pub struct Payload {
     pub interrupted: bool,
 }
 
-impl Payload {
+impl ToolPayload {
     /// Reads all parts that are present.
     pub fn read(json: &str) -> Self {
         match parse(json) {
@@ -118,16 +118,16 @@ fn without_lone_surrogates(json: &str) -> Option<String> {
 const SALVAGED_INPUT: &str = "file_path|notebook_path|command|description|pattern|url|query|prompt|old_string|new_string|subagent_type";
 const SALVAGED_RESPONSE: &str = "filePath|stdout|stderr|content|result";
 
-fn salvage(text: &str) -> Payload {
+fn salvage(text: &str) -> ToolPayload {
     let collect = |names: &'static str| -> Map<String, Value> {
         each(names).filter_map(|name| Some((name.to_owned(), text_after(text, name)?.into()))).collect()
     };
     let (input, response) = (collect(SALVAGED_INPUT), collect(SALVAGED_RESPONSE));
     let error = text_after(text, "error").filter(|error| !error.is_empty());
     if input.is_empty() && response.is_empty() && error.is_none() {
-        return Payload { response: text.into(), ..Payload::default() };
+        return ToolPayload { response: text.into(), ..ToolPayload::default() };
     }
-    Payload { input: input.into(), response: response.into(), error, interrupted: false }
+    ToolPayload { input: input.into(), response: response.into(), error, interrupted: false }
 }
 
 /// The string behind `"name":`, up to its end or the end of the text.
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_whole_payload_is_taken_apart() {
-        let payload = Payload::read(r#"{"tool_input":{"command":"ls"},"tool_response":{"stdout":"a"}}"#);
+        let payload = ToolPayload::read(r#"{"tool_input":{"command":"ls"},"tool_response":{"stdout":"a"}}"#);
         assert_eq!(field(&payload.input, &["command"]), "ls");
         assert_eq!(field(&payload.response, &["stderr", "stdout"]), "a");
     }
@@ -153,14 +153,14 @@ mod tests {
     fn half_a_surrogate_pair_does_not_cost_the_event() {
         let json =
             r#"{"tool_input":{"command":"echo \\ud83d"},"tool_response":{"stdout":"a\ud83d b😀 \udc00"}}"#;
-        let payload = Payload::read(json);
+        let payload = ToolPayload::read(json);
         assert_eq!(field(&payload.input, &["command"]), "echo \\ud83d");
         assert_eq!(field(&payload.response, &["stdout"]), "a\u{fffd} b😀 \u{fffd}");
     }
 
     #[test]
     fn what_is_cut_off_is_salvaged() {
-        let payload = Payload::read(
+        let payload = ToolPayload::read(
             r#"{"tool_input":{"command":"cargo \"test\""},"tool_response":{"stdout":"line\nli"#,
         );
         assert_eq!(field(&payload.input, &["command"]), "cargo \"test\"");
@@ -169,10 +169,10 @@ mod tests {
 
     #[test]
     fn anything_else_is_taken_as_it_is() {
-        assert_eq!(Payload::read("not json").response, Value::from("not json"));
-        assert_eq!(Payload::read("[1,2]").response, serde_json::json!([1, 2]));
-        assert_eq!(Payload::read("null").response, Value::Null);
-        let inner = Payload::read(r#"{"tool_input":"{\"command\":\"ls\"}","error":{"message":"gone"}}"#);
+        assert_eq!(ToolPayload::read("not json").response, Value::from("not json"));
+        assert_eq!(ToolPayload::read("[1,2]").response, serde_json::json!([1, 2]));
+        assert_eq!(ToolPayload::read("null").response, Value::Null);
+        let inner = ToolPayload::read(r#"{"tool_input":"{\"command\":\"ls\"}","error":{"message":"gone"}}"#);
         assert_eq!((field(&inner.input, &["command"]), inner.error.as_deref()), ("ls", Some("gone")));
     }
 

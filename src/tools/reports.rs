@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::command::bounded;
-use super::payload::{Payload, field, number, text_of};
+use super::payload::{ToolPayload, field, number, text_of};
 use crate::text::{clean, shorten};
 
 /// A subagent's answer.
@@ -47,7 +47,7 @@ pub struct ToolCall {
 const REPORT_BYTES: usize = 8 * 1024;
 
 impl AgentReport {
-    pub(super) fn read(payload: &Payload) -> Self {
+    pub(super) fn read(payload: &ToolPayload) -> Self {
         let (input, response) = (&payload.input, &payload.response);
         let is_launch = field(response, &["status"]) == "async_launched";
         let content = response.get("content").map(text_of);
@@ -68,7 +68,7 @@ fn report_text(text: &str) -> String {
 
 impl TaskOutput {
     /// From TaskOutput (`task{…}`) and its predecessor BashOutput (`stdout`, `status`, `exitCode`).
-    pub(super) fn read(payload: &Payload) -> Self {
+    pub(super) fn read(payload: &ToolPayload) -> Self {
         let (input, response) = (&payload.input, &payload.response);
         let task = response.get("task").filter(|task| task.is_object()).unwrap_or(response);
         let status = field(task, &["status"]);
@@ -112,7 +112,7 @@ impl TaskOutput {
 }
 
 impl ToolCall {
-    pub(super) fn read(name: &str, payload: &Payload) -> Self {
+    pub(super) fn read(name: &str, payload: &ToolPayload) -> Self {
         let bare = name.strip_prefix("mcp__").unwrap_or(name);
         let tool = bare.rsplit_once("__").map_or(bare, |(_, tool)| tool);
         let names = [
@@ -140,10 +140,10 @@ mod tests {
     #[test]
     fn an_agents_answer_is_its_text_and_a_launch_is_none() {
         let read = |response: Value| {
-            AgentReport::read(&Payload {
+            AgentReport::read(&ToolPayload {
                 input: json!({"description": "Find it"}),
                 response,
-                ..Payload::default()
+                ..ToolPayload::default()
             })
         };
         assert_eq!(
@@ -157,7 +157,11 @@ mod tests {
     #[test]
     fn both_shapes_of_a_poll_and_the_notification_are_read() {
         let poll = |response: Value| {
-            TaskOutput::read(&Payload { input: json!({"task_id": "b1"}), response, ..Payload::default() })
+            TaskOutput::read(&ToolPayload {
+                input: json!({"task_id": "b1"}),
+                response,
+                ..ToolPayload::default()
+            })
         };
         let new = poll(
             json!({"retrieval_status": "success", "task": {"status": "completed", "exitCode": 1, "output": "red"}}),

@@ -19,7 +19,7 @@ use super::server::alive;
 use super::service::{Asked, PageError};
 use super::{Viewer, assets, notices, reply, writes};
 use crate::api::{
-    Activity, ApiError, ContextQuery, ContextResponse, Curated, Day, Days, Events, InSessionQuery,
+    Activity, ApiError, ContextQuery, ContextResponse, Curated, Days, Events, HistoryDay, InSessionQuery,
     InSessionResponse, Memories, NoteHistory, Projects, SearchResponse, SessionHistory, Sessions, Settings,
     Value, route,
 };
@@ -142,7 +142,7 @@ async fn day(State(viewer): Shared, fields: Fields, Path(date): Path<String>) ->
             return Err(PageError::Refused(ApiError::not_found("there is no such day")));
         };
         let query = json!({"date": parsed.to_string(), "project": project});
-        let found: Day = viewer.service.get(route::DAY, &query).await?;
+        let found: HistoryDay = viewer.service.get(route::DAY, &query).await?;
         Ok(pages::day(&found, parsed, project))
     };
     viewer.page("timeline", "Day", &fields, content.await)

@@ -17,7 +17,7 @@ use crate::clock;
 use crate::paths::{Home, create_private_dir};
 use crate::store::files::legacy_import::{self, LegacyDatabase};
 use crate::store::files::row_copy::{self, Importer, Row, Taken};
-use crate::store::tables::{TABLES, Table, by_name};
+use crate::store::tables::{PrimaryTable, TABLES, by_name};
 use crate::store::{self, SCHEMA_VERSION};
 
 /// Import an export, a backup, or another claude-mem's database
@@ -107,7 +107,7 @@ struct Intake {
     database: Connection,
     importer: Importer,
     outcome: ImportOutcome,
-    waiting: Vec<(&'static Table, Row)>,
+    waiting: Vec<(&'static PrimaryTable, Row)>,
     count: u64,
     total: u64,
     progress: Progress,
@@ -126,7 +126,7 @@ impl Intake {
         })
     }
 
-    fn take(&mut self, table: &'static Table, row: Row) -> Result<(), store::StoreError> {
+    fn take(&mut self, table: &'static PrimaryTable, row: Row) -> Result<(), store::StoreError> {
         self.waiting.push((table, row));
         if self.waiting.len() as u64 >= BATCH_ROWS { self.flush() } else { Ok(()) }
     }

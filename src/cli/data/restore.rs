@@ -14,8 +14,8 @@ use crate::cli::service::status::held_by_copy;
 use crate::clock;
 use crate::config::Environment;
 use crate::paths::Home;
-use crate::store::files::backup::{self, Checked};
-use crate::store::files::restore::{self, Kept};
+use crate::store::files::backup::{self, CheckedBackup};
+use crate::store::files::restore::{self, PreviousDatabase};
 use crate::text::age;
 use crate::worker::system::lock::Lock;
 
@@ -65,8 +65,8 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     } else {
         wrap::print("", &format!("Restored from {}.", file.display()));
         let was = match &kept {
-            Kept::Damaged(_) => " was damaged, and",
-            Kept::Nothing | Kept::Backup(_) => "",
+            PreviousDatabase::Damaged(_) => " was damaged, and",
+            PreviousDatabase::Nothing | PreviousDatabase::Backup(_) => "",
         };
         if let Some(path) = kept.path() {
             wrap::print("", &format!("The previous database{was} is in {}.", path.display()));
@@ -75,7 +75,7 @@ pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> any
     Ok(ExitCode::SUCCESS)
 }
 
-fn choose(home: &Home, named: Option<&Path>) -> anyhow::Result<(PathBuf, Checked)> {
+fn choose(home: &Home, named: Option<&Path>) -> anyhow::Result<(PathBuf, CheckedBackup)> {
     let Some(file) = named else {
         let (copy, checked, _) = backup::newest_good(&home.backups(), clock::now())
             .context("no valid backup found (see `claude-mem backup --list`)")?;
@@ -90,7 +90,7 @@ fn choose(home: &Home, named: Option<&Path>) -> anyhow::Result<(PathBuf, Checked
     Ok((std::path::absolute(file)?, checked))
 }
 
-fn question(file: &Path, checked: &Checked) -> String {
+fn question(file: &Path, checked: &CheckedBackup) -> String {
     let made =
         backup::list(file.parent().unwrap_or(Path::new("/"))).into_iter().find(|copy| copy.path == file);
     let age = made.map_or(String::new(), |copy| format!("{}, ", age::ago(copy.made_at, clock::now())));

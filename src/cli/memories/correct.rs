@@ -17,7 +17,7 @@ use crate::config::{Config, Environment};
 use crate::manual_memories;
 use crate::paths::Home;
 use crate::store::corrections::{self, vetoes};
-use crate::store::memory::manual::{Forgettable, Outcome};
+use crate::store::memory::manual::{ChangeOutcome, Forgettable};
 use crate::store::{self, StoreError, projects};
 use crate::text::age;
 
@@ -161,7 +161,7 @@ fn report(
     home: &Home,
     json: bool,
     words: (&str, &str),
-    outcomes: Vec<(String, Option<Outcome>)>,
+    outcomes: Vec<(String, Option<ChangeOutcome>)>,
 ) -> anyhow::Result<ExitCode> {
     crate::nudge::send(home);
     let missing: Vec<&str> =
@@ -318,13 +318,7 @@ pub fn edit(home: &Home, arguments: &EditArguments) -> anyhow::Result<ExitCode> 
 fn list_versions(database: &Connection, id: i64, json: bool) -> anyhow::Result<ExitCode> {
     let versions = corrections::versions(database, id)?;
     if json {
-        let rows: Vec<_> = versions
-            .iter()
-            .map(|version| {
-                json!({"id": version.id, "title": version.title, "summary": version.summary, "replaced_at": version.replaced_at})
-            })
-            .collect();
-        outln!("{:#}", json!({"versions": rows}));
+        outln!("{:#}", json!({"versions": versions}));
         return Ok(ExitCode::SUCCESS);
     }
     if versions.is_empty() {
@@ -332,7 +326,11 @@ fn list_versions(database: &Connection, id: i64, json: bool) -> anyhow::Result<E
     }
     for version in versions {
         let when = age::ago(version.replaced_at, clock::now());
-        let text = [version.title, version.summary].into_iter().flatten().collect::<Vec<_>>().join(": ");
+        let text = [version.title, version.summary]
+            .into_iter()
+            .filter(|text| !text.is_empty())
+            .collect::<Vec<_>>()
+            .join(": ");
         wrap::print(&format!("{:>4}  ", version.id), &harmless(&format!("until {when}: {text}")));
     }
     Ok(ExitCode::SUCCESS)

@@ -12,7 +12,7 @@ use crate::cli::output::wrap;
 use crate::config::{Config, Environment};
 use crate::model::{Category, LearningDraft, Millis};
 use crate::paths::Home;
-use crate::store::memory::learnings::{self, Learning, Standing};
+use crate::store::memory::learnings::{self, Learning, LearningState};
 use crate::store::{self, StoreError, projects};
 use crate::text::age;
 use crate::{clock, learn};
@@ -220,10 +220,10 @@ fn shown(learning: &Learning, now: Millis) -> ShownLearning {
 
 fn standing(learning: &Learning, now: Millis) -> &'static str {
     match learning.standing() {
-        Standing::Active if learning.confidence_at(now) >= learn::SHOWN_FROM => "shown",
-        Standing::Active => "uncertain",
-        Standing::Superseded => "superseded",
-        Standing::Forgotten => "forgotten",
+        LearningState::Active if learning.confidence_at(now) >= learn::SHOWN_FROM => "shown",
+        LearningState::Active => "uncertain",
+        LearningState::Superseded => "superseded",
+        LearningState::Forgotten => "forgotten",
     }
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 
-use crate::api::{Memory, NoteLine, SessionHistory, Turn};
+use crate::api::{Memory, NoteLine, SessionHistory, SessionTurn};
 use crate::cli::client;
 use crate::cli::output::fields::Fields;
 use crate::cli::output::style::{Style, Tone, harmless};
@@ -130,7 +130,7 @@ fn print_session(history: &SessionHistory, style: Style) {
     outln!("");
 }
 
-fn print_turn(turn: &Turn, style: Style) {
+fn print_turn(turn: &SessionTurn, style: Style) {
     let name = turn.prompt_number.map_or("Before the first prompt".into(), |number| format!("Turn {number}"));
     let at = turn.created_at.map(clock::local_time).unwrap_or_default();
     outln!("{}  {}", style.strong(&name), style.faint(&at));

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use jiff::ToSpan;
 use jiff::civil::Date;
 
-use crate::api::{Day, ProjectDay, SessionDay};
+use crate::api::{HistoryDay, ProjectDay, SessionDay};
 use crate::cli::arguments::project_filter;
 use crate::cli::output::style::{Style, harmless};
 use crate::cli::output::wrap;
@@ -65,7 +65,7 @@ fn named_day(word: &str, today: Date) -> Option<Date> {
     }
 }
 
-fn print(day: &Day, date: Date, style: Style) {
+fn print(day: &HistoryDay, date: Date, style: Style) {
     outln!("{}", style.strong(&format!("# {}", date.strftime("%A, %-d %B %Y"))));
     if day.projects.is_empty() {
         outln!("\nNo notes of this day.");

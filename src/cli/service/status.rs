@@ -13,7 +13,7 @@ use crate::config::{Config, ConfigError, Environment};
 use crate::llm::{Choice, choose, guard};
 use crate::model::Millis;
 use crate::paths::Home;
-use crate::store::files::backup::{self, Checked};
+use crate::store::files::backup::{self, CheckedBackup};
 use crate::store::files::recovery;
 use crate::store::{self, StoreError, overview};
 use crate::text::age;
@@ -204,7 +204,7 @@ fn held(count: Option<i64>, sessions: Option<i64>) -> String {
 }
 
 /// The same for a copy of the database.
-pub fn held_by_copy(copy: &Checked) -> String {
+pub fn held_by_copy(copy: &CheckedBackup) -> String {
     let rows = |table| Some(copy.rows.get(table).copied().unwrap_or_default());
     held(rows("observations"), rows("sessions"))
 }

@@ -17,8 +17,8 @@ use crate::clock;
 use crate::config::{Config, Environment, Share};
 use crate::paths::Home;
 use crate::store::{self, StoreError, sync as local};
-use crate::sync::server::{self, Forget, Server};
-use crate::sync::{Engine, Local, Membership, Report, SyncError};
+use crate::sync::server::{self, Forget, ServerConnection};
+use crate::sync::{CycleReport, Engine, Local, Membership, SyncError};
 use crate::worker::system::lock::Lock;
 
 /// Share one memory between several machines, through a PostgreSQL server
@@ -220,7 +220,7 @@ impl Local for Own {
 }
 
 /// Runs one cycle with a progress line.
-async fn cycle(here: &Here<'_>) -> anyhow::Result<Report> {
+async fn cycle(here: &Here<'_>) -> anyhow::Result<CycleReport> {
     let progress = Progress::new("synchronising");
     let shown = std::sync::Arc::new(progress);
     let drawn = shown.clone();
@@ -240,7 +240,7 @@ async fn now(here: &Here<'_>, as_json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn summary(report: &Report) -> String {
+fn summary(report: &CycleReport) -> String {
     let mut text = format!("Level: sent {}, received {}.", records(report.sent), records(report.received));
     if report.refused > 0 {
         text += &format!(" Set aside: {}; see `claude-mem sync status`.", records(report.refused));
@@ -309,7 +309,7 @@ async fn leave(here: &Here<'_>, forget: bool, yes: bool) -> anyhow::Result<ExitC
 }
 
 async fn retire(membership: &Membership, device: &str, forget: bool) -> Result<i64, SyncError> {
-    let server = Server::connect(membership.url.expose()).await?;
+    let server = ServerConnection::connect(membership.url.expose()).await?;
     server.check_schema().await?;
     let (team, device) = (membership.team, server::id(device));
     let removed = if forget { server.forget(team, Forget::Device(device), i64::MAX).await? } else { 0 };

@@ -11,9 +11,9 @@ use crate::cli::output::style::harmless;
 use crate::cli::output::wrap;
 use crate::clock;
 use crate::model::Millis;
-use crate::store::sync::{self as local, Refused, State};
+use crate::store::sync::{self as local, DeviceState, Refused};
 use crate::store::{self, StoreError};
-use crate::sync::server::{self, Device, Server};
+use crate::sync::server::{self, Device, ServerConnection};
 use crate::sync::team::check_keys;
 use crate::sync::{Membership, SyncError};
 use crate::text::age;
@@ -21,7 +21,7 @@ use crate::text::age;
 /// The state of this machine, known without the server.
 #[derive(Debug, Default)]
 struct LocalState {
-    state: Option<State>,
+    state: Option<DeviceState>,
     cursors: HashMap<String, i64>,
     refused: Vec<Refused>,
     waiting: i64,
@@ -64,7 +64,7 @@ impl LocalState {
 }
 
 async fn ask(membership: &Membership, known: &LocalState) -> Result<(Vec<Device>, String), SyncError> {
-    let mut server = Server::connect(membership.url.expose()).await?;
+    let mut server = ServerConnection::connect(membership.url.expose()).await?;
     server.check_schema().await?;
     let hello = server.hello(membership.team, known.device().map(server::id).unwrap_or_default()).await?;
     check_keys(membership, &hello.checks)?;
@@ -185,7 +185,7 @@ pub async fn devices(
 ) -> anyhow::Result<ExitCode> {
     let mut membership = here.membership()?;
     let known = LocalState::read(here)?;
-    let server = Server::connect(membership.url.expose()).await?;
+    let server = ServerConnection::connect(membership.url.expose()).await?;
     server.check_schema().await?;
     if let Some(id) = remove {
         let all = server.devices(membership.team).await?;

@@ -65,7 +65,7 @@ struct JsonReader<'t> {
 }
 
 /// The next token: nothing that belongs to the value, a part of it, or its end.
-enum Step {
+enum ScanStep {
     Stop,
     Continue,
     Done(Value),
@@ -76,16 +76,16 @@ impl JsonReader<'_> {
     fn read(&mut self) -> (Value, bool) {
         loop {
             match self.step() {
-                Step::Continue => {}
-                Step::Done(value) => return (value, true),
-                Step::Stop => return (self.fold(), false),
+                ScanStep::Continue => {}
+                ScanStep::Done(value) => return (value, true),
+                ScanStep::Stop => return (self.fold(), false),
             }
         }
     }
 
-    fn step(&mut self) -> Step {
+    fn step(&mut self) -> ScanStep {
         self.skip_blank();
-        let Some(byte) = self.peek() else { return Step::Stop };
+        let Some(byte) = self.peek() else { return ScanStep::Stop };
         match byte {
             b'{' | b'[' => {
                 self.at += 1;
@@ -103,11 +103,11 @@ impl JsonReader<'_> {
             }
             b',' => {
                 self.at += 1;
-                Step::Continue
+                ScanStep::Continue
             }
             b':' if self.buried > 0 => {
                 self.at += 1;
-                Step::Continue
+                ScanStep::Continue
             }
             _ => self.word(),
         }
@@ -128,10 +128,10 @@ impl JsonReader<'_> {
         }
     }
 
-    fn open(&mut self, bracket: u8) -> Step {
+    fn open(&mut self, bracket: u8) -> ScanStep {
         if matches!(self.frames.last(), Some(OpenValue::Object(_, None))) {
             self.at -= 1;
-            return Step::Stop;
+            return ScanStep::Stop;
         }
         if self.buried > 0 || self.frames.len() >= MOST_DEEP {
             self.buried += 1;
@@ -140,26 +140,26 @@ impl JsonReader<'_> {
         } else {
             self.frames.push(OpenValue::Array(Vec::new()));
         }
-        Step::Continue
+        ScanStep::Continue
     }
 
     /// Closes the innermost list or object with that bracket, and everything left open inside it.
-    fn close(&mut self, bracket: u8) -> Step {
+    fn close(&mut self, bracket: u8) -> ScanStep {
         if self.buried > 0 {
             self.at += 1;
             self.buried -= 1;
-            return if self.buried == 0 { self.put(Value::Null) } else { Step::Continue };
+            return if self.buried == 0 { self.put(Value::Null) } else { ScanStep::Continue };
         }
         let is_mine = |frame: &OpenValue| matches!(frame, OpenValue::Object(..)) == (bracket == b'}');
-        let Some(depth) = self.frames.iter().rposition(is_mine) else { return Step::Stop };
+        let Some(depth) = self.frames.iter().rposition(is_mine) else { return ScanStep::Stop };
         self.at += 1;
-        self.close_to(depth).map_or(Step::Continue, Step::Done)
+        self.close_to(depth).map_or(ScanStep::Continue, ScanStep::Done)
     }
 
     /// Adds a value to its parent. Returns the outermost value, which has none.
-    fn put(&mut self, value: Value) -> Step {
+    fn put(&mut self, value: Value) -> ScanStep {
         match self.frames.last_mut() {
-            None => return Step::Done(value),
+            None => return ScanStep::Done(value),
             Some(_) if self.buried > 0 => {}
             Some(OpenValue::Array(items)) if items.len() < MOST_ITEMS => items.push(value),
             Some(OpenValue::Object(fields, key)) => {
@@ -168,43 +168,43 @@ impl JsonReader<'_> {
             }
             Some(OpenValue::Array(_)) => {}
         }
-        Step::Continue
+        ScanStep::Continue
     }
 
-    fn put_string(&mut self, string: String, closed: bool) -> Step {
+    fn put_string(&mut self, string: String, closed: bool) -> ScanStep {
         match self.frames.last_mut() {
-            _ if self.buried > 0 => Step::Continue,
+            _ if self.buried > 0 => ScanStep::Continue,
             Some(OpenValue::Object(_, None)) => {
                 self.skip_blank();
                 if self.peek() != Some(b':') {
-                    return Step::Stop;
+                    return ScanStep::Stop;
                 }
                 self.at += 1;
                 if let Some(OpenValue::Object(_, key)) = self.frames.last_mut() {
                     *key = Some(string);
                 }
-                Step::Continue
+                ScanStep::Continue
             }
             // Half a file name is worse than none; half a sentence is useful.
-            Some(OpenValue::Array(_)) if !closed => Step::Stop,
+            Some(OpenValue::Array(_)) if !closed => ScanStep::Stop,
             _ => self.put(Value::String(string)),
         }
     }
 
     /// A number, `true`, `false`, `null`, or a name without quotes.
-    fn word(&mut self) -> Step {
+    fn word(&mut self) -> ScanStep {
         let is_part =
             |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '+' | '.');
         let rest = &self.text[self.at..];
         let word = &rest[..rest.find(|letter| !is_part(letter)).unwrap_or(rest.len())];
         if word.is_empty() {
-            return Step::Stop;
+            return ScanStep::Stop;
         }
         let value = match word {
             _ if self.buried > 0 => Value::Null,
             _ if matches!(self.frames.last(), Some(OpenValue::Object(_, None))) => {
                 if !rest[word.len()..].trim_start().starts_with(':') {
-                    return Step::Stop;
+                    return ScanStep::Stop;
                 }
                 self.at += word.len();
                 return self.put_string(word.to_owned(), true);
@@ -214,7 +214,7 @@ impl JsonReader<'_> {
             "null" | "None" | "undefined" => Value::Null,
             _ => match word.parse::<Number>() {
                 Ok(number) => Value::Number(number),
-                Err(_) => return Step::Stop,
+                Err(_) => return ScanStep::Stop,
             },
         };
         self.at += word.len();
@@ -231,7 +231,7 @@ impl JsonReader<'_> {
     fn close_to(&mut self, depth: usize) -> Option<Value> {
         while self.frames.len() > depth {
             let value = self.frames.pop().map(OpenValue::into_value)?;
-            if let Step::Done(value) = self.put(value) {
+            if let ScanStep::Done(value) = self.put(value) {
                 return Some(value);
             }
         }

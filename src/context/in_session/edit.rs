@@ -12,7 +12,7 @@ use crate::context::repo_state::stem;
 use crate::context::wording::{WIDE, statements};
 use crate::context::words::{WordSet, content_words};
 use crate::project::{is_same_file, without_worktree};
-use crate::store::context::{Memory, Part};
+use crate::store::context::{ContextMemory, ObservationPart};
 use crate::store::memory::traces::{self, Hash, TurnTrace, line_hash};
 use crate::store::{StoreError, context as table};
 use crate::text::line::one_line;
@@ -53,7 +53,7 @@ pub fn candidates(
     let file = without_worktree(within.unwrap_or(path));
     let traces = traces::of_file(database, request.project, file, request.session.as_str())?;
     let mut found = undone(database, request, file, &traces, added)?;
-    let mut why: Vec<(Memory, String)> = Vec::new();
+    let mut why: Vec<(ContextMemory, String)> = Vec::new();
     let (names, words) = words_of(file, added, removed);
     let counted = relevance::counted(database, request.project, &words)?;
     let rows = i64::from(table::observations_of(database, request.project)?);
@@ -125,7 +125,7 @@ fn note(
     database: &Connection,
     request: &RecallQuery<'_>,
     turn: &TurnTrace,
-) -> Result<Option<Memory>, StoreError> {
+) -> Result<Option<ContextMemory>, StoreError> {
     table::note_of_turn(database, request.project, &turn.session_id, turn.prompt_number)
 }
 
@@ -160,9 +160,10 @@ fn about(
     request: &RecallQuery<'_>,
     file: &str,
     is_elsewhere: bool,
-) -> Result<Vec<Memory>, StoreError> {
-    let with =
-        |phrase: &str| table::observations_with(database, request.project, Part::Head, phrase, ABOUT_FILE);
+) -> Result<Vec<ContextMemory>, StoreError> {
+    let with = |phrase: &str| {
+        table::observations_with(database, request.project, ObservationPart::Head, phrase, ABOUT_FILE)
+    };
     let mut ids = with(ending(file))?;
     if ids.is_empty() && is_elsewhere {
         // In another worktree the root may be unknown, and the name alone must do.
@@ -174,7 +175,7 @@ fn about(
 }
 
 /// True if the memory is about this file: of the few that its turn changed, or named by it.
-fn is_about(memory: &Memory, file: &str) -> bool {
+fn is_about(memory: &ContextMemory, file: &str) -> bool {
     let stem = stem(file).to_lowercase();
     let text = format!("{} {} {}", memory.title, memory.summary, memory.facts.join(" ")).to_lowercase();
     memory.files_modified.len() <= FEW_FILES || (stem.len() > 4 && text.contains(&stem))
@@ -182,7 +183,7 @@ fn is_about(memory: &Memory, file: &str) -> bool {
 
 /// The memory with only those clauses that name the file or share a rare word with the edit: the note of a turn that changed
 /// several files speaks of all of them. That of a turn that changed one file is about it as a whole.
-fn focused(memory: Memory, file: &str, worth: &[(String, f64)]) -> Memory {
+fn focused(memory: ContextMemory, file: &str, worth: &[(String, f64)]) -> ContextMemory {
     if memory.files_modified.len() <= 1 || worth.is_empty() {
         return memory;
     }
@@ -204,7 +205,7 @@ fn focused(memory: Memory, file: &str, worth: &[(String, f64)]) -> Memory {
     };
     let (summary, detail) = (keep(&memory.summary), keep(&memory.detail));
     let facts = memory.facts.into_iter().filter(|fact| is_about(fact)).collect();
-    Memory { summary, detail, facts, ..memory }
+    ContextMemory { summary, detail, facts, ..memory }
 }
 
 /// The words of an edit: names that only code has, and these with the other words.

@@ -19,8 +19,8 @@ use super::{CodeCheck, Explained, truth, wording};
 use crate::config::SearchSettings as Settings;
 use crate::model::{Millis, SessionId};
 use crate::store::StoreError;
-use crate::store::context::{self as table, Memory, Shown};
-use crate::store::corrections::vetoes::Vetoes;
+use crate::store::context::{self as table, ContextMemory, Shown};
+use crate::store::corrections::vetoes::VetoSet;
 use crate::tokens;
 
 /// The trigger.
@@ -87,13 +87,17 @@ pub struct RecallQuery<'a> {
 
 impl RecallQuery<'_> {
     /// The memory, if it may be shown on the session's branch.
-    fn admitted(&self, database: &Connection, memory: Memory) -> Result<Option<Memory>, StoreError> {
+    fn admitted(
+        &self,
+        database: &Connection,
+        memory: ContextMemory,
+    ) -> Result<Option<ContextMemory>, StoreError> {
         let here = table::branch_of(database, self.session)?;
         Ok(truth::admitted(memory, here.as_deref(), self.code).map(|(memory, _)| memory))
     }
 
     /// The wording of a memory.
-    fn wording(&self, memory: &Memory, room: wording::Room) -> wording::Wording {
+    fn wording(&self, memory: &ContextMemory, room: wording::Room) -> wording::Wording {
         wording::Wording::of(memory, &super::words::SeenText::default(), &[self.project_path], room)
     }
 }
@@ -125,7 +129,7 @@ impl RecallText {
 
 /// A memory and its line.
 struct CandidateLine {
-    memory: Option<Memory>,
+    memory: Option<ContextMemory>,
     line: Line,
     /// True if it is shown although the file had its lines already.
     is_urgent: bool,
@@ -165,7 +169,7 @@ pub fn build(
     {
         found.retain(|candidate| candidate.is_urgent);
     }
-    let vetoes = Vetoes::of(database, request.project)?;
+    let vetoes = VetoSet::of(database, request.project)?;
     found.retain(|candidate| !vetoes.blocks_key(candidate.line.key()));
     let fresh = unseen(found, &shown, request.session, most);
     Ok(write(trigger.heading(), fresh, &request))

@@ -17,7 +17,7 @@ use crate::context::{observations, relevance};
 use crate::model::Millis;
 use crate::project::{is_same_file, without_worktree};
 use crate::search::{self, Filter};
-use crate::store::context::{Memory, Part};
+use crate::store::context::{ContextMemory, ObservationPart};
 use crate::store::index::search::Kind;
 use crate::store::{StoreError, context as table};
 use crate::text::without_ending;
@@ -74,7 +74,7 @@ const RECENT_DAYS: f64 = 2.0;
 #[derive(Debug, Clone)]
 pub struct Fitted {
     /// The memory.
-    pub memory: Memory,
+    pub memory: ContextMemory,
     /// From 0 to 1.
     pub fit: f64,
     /// The words in common, the rarest first.
@@ -126,8 +126,8 @@ pub fn fitted(
         },
         &relevance::shallow(request.settings, READ),
     )?;
-    let mut memories: Vec<Memory> = Vec::new();
-    let mut add = |memory: Option<Memory>| {
+    let mut memories: Vec<ContextMemory> = Vec::new();
+    let mut add = |memory: Option<ContextMemory>| {
         memories.extend(memory.filter(|memory| {
             memory.session_id != request.session.as_str()
                 && memories.iter().all(|known| known.id != memory.id)
@@ -142,8 +142,13 @@ pub fn fitted(
         });
     }
     for file in asked.files.iter().take(MOST_FILES) {
-        let ids =
-            table::observations_with(database, request.project, Part::Head, ending(file), FOR_EACH_FILE)?;
+        let ids = table::observations_with(
+            database,
+            request.project,
+            ObservationPart::Head,
+            ending(file),
+            FOR_EACH_FILE,
+        )?;
         table::memories(database, request.project, &ids)?.into_iter().for_each(|memory| add(Some(memory)));
     }
     let mut worth = worth(&asked.words, &asked.named, &counted, found.as_of.rows);
@@ -153,7 +158,7 @@ pub fn fitted(
         }
     }
     let branch = table::branch_of(database, request.session)?.filter(|branch| is_topic(branch));
-    let close = |memory: Memory| {
+    let close = |memory: ContextMemory| {
         let closeness = closeness(&memory, &asked.files, branch.as_deref(), request.now);
         let fitted = fit(memory, &worth);
         Fitted { fit: fitted.fit + closeness, ..fitted }
@@ -164,7 +169,7 @@ pub fn fitted(
 }
 
 /// The part of the fit that does not depend on words.
-fn closeness(memory: &Memory, files: &[String], branch: Option<&str>, now: Millis) -> f64 {
+fn closeness(memory: &ContextMemory, files: &[String], branch: Option<&str>, now: Millis) -> f64 {
     const DAY: f64 = 24.0 * 60.0 * 60_000.0;
     let days = (now - memory.created_at).max(0) as f64 / DAY;
     let is_of_branch = branch.is_some() && memory.branch.as_deref() == branch;
@@ -280,7 +285,7 @@ fn named(prompt: &str) -> Vec<String> {
 }
 
 /// Scores a memory: the worth of the words in common, against the worth at which it would fit by half.
-pub(super) fn fit(memory: Memory, worth: &[(String, f64)]) -> Fitted {
+pub(super) fn fit(memory: ContextMemory, worth: &[(String, f64)]) -> Fitted {
     let set = |texts: &[&str]| WordSet::stemmed(texts);
     let files: Vec<&str> = memory.files_modified.iter().map(|path| stem(path)).collect();
     let facts: Vec<&str> = memory.facts.iter().map(String::as_str).collect();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use ring::digest::{Context, SHA256};
 
-use super::published::{ALL, Form, Published, installed};
+use super::published::{ALL, ModelForm, Published, installed};
 use super::quantize::quantized;
 
 /// Nothing larger is unpacked.
@@ -84,10 +84,10 @@ fn hex(context: Context) -> String {
 }
 
 /// The model out of its archive. The archive was checked, so that only its own features matter.
-fn unpack(archive: Vec<u8>, form: &Form) -> Option<Vec<u8>> {
+fn unpack(archive: Vec<u8>, form: &ModelForm) -> Option<Vec<u8>> {
     match form {
-        Form::Bytes => zipped(&archive, "/model.onnx"),
-        Form::Numbers => {
+        ModelForm::Bytes => zipped(&archive, "/model.onnx"),
+        ModelForm::Numbers => {
             let packed = zipped(&archive, ".tar.gz")?;
             drop(archive);
             // Ten bytes of gzip's head without any options.

@@ -20,7 +20,7 @@ pub struct Published {
     pub(super) archive_sha256: &'static str,
     /// Of the file that is used, as unpacked from the archive or made of it.
     pub(super) model_sha256: &'static str,
-    pub(super) form: Form,
+    pub(super) form: ModelForm,
     /// The meaning of its likenesses.
     pub scale: Scale,
     /// The words that it expects before a question and before a text to be found.
@@ -29,7 +29,7 @@ pub struct Published {
 
 /// The form of a model in its archive.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ModelForm {
     /// As one file with weights of one byte.
     Bytes,
     /// As a packed tape archive with the graph and its weights of four bytes apart.
@@ -50,7 +50,7 @@ const MINILM: Published = Published {
     ],
     archive_sha256: "ec69288383455a95c45a341d4e2f243333a4016b83b55a87fcfab235ae5e4f2e",
     model_sha256: "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
-    form: Form::Bytes,
+    form: ModelForm::Bytes,
     scale: Scale { weight: 0.4, floor: 0.36, most: 0.7 },
     prefixes: ["", ""],
 };
@@ -66,7 +66,7 @@ const E5_SMALL: Published = Published {
     ],
     archive_sha256: "c7d1aae213329efbffc78912e76090a4032a11a6c59f07b092f1b118e51dd8bf",
     model_sha256: "509cf9f0a86eae239ea42019ce775db715db6abe0660ae2214466e9887956bf4",
-    form: Form::Numbers,
+    form: ModelForm::Numbers,
     scale: Scale { weight: 0.6, floor: 0.45, most: 0.7 },
     prefixes: ["query: ", "passage: "],
 };

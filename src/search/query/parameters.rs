@@ -2,7 +2,7 @@
 
 use crate::api::SearchQuery;
 use crate::model::{Millis, ObservationType};
-use crate::search::{AsOf, Filter, Request, Similarity, Turn};
+use crate::search::{AsOf, Filter, Request, Similarity, TurnId};
 use crate::store::index::search::Kind;
 
 /// The size of a page by default, and at most.
@@ -44,7 +44,7 @@ impl Request {
             query: text(&query.q).unwrap_or_default(),
             similarity: Similarity::Unknown,
             filter,
-            exclude: text(&query.exclude_session).map(|session_id| Turn {
+            exclude: text(&query.exclude_session).map(|session_id| TurnId {
                 session_id,
                 prompt_number: text(&query.exclude_prompt).and_then(|number| number.parse().ok()),
             }),

@@ -67,7 +67,7 @@ enum Wanted {
 
 /// A wanted stem at some place of a text.
 #[derive(Debug, Clone, Copy)]
-struct Sighting {
+struct StemPosition {
     position: usize,
     stem: usize,
     bytes: (usize, usize),
@@ -131,7 +131,7 @@ impl<'a> Matcher<'a> {
     }
 
     /// Walks over a text.
-    fn look(&self, text: &str, sightings: &mut Vec<Sighting>) {
+    fn look(&self, text: &str, sightings: &mut Vec<StemPosition>) {
         let mut folded = String::new();
         let mut position = 0;
         for word in words(text) {
@@ -151,7 +151,11 @@ impl<'a> Matcher<'a> {
                 }
                 if let Some(stem) = self.stems.get(folded.as_str()) {
                     let start = word.start + at;
-                    sightings.push(Sighting { position, stem: *stem, bytes: (start, start + part.len()) });
+                    sightings.push(StemPosition {
+                        position,
+                        stem: *stem,
+                        bytes: (start, start + part.len()),
+                    });
                 }
             };
             if word.unspaced {
@@ -170,7 +174,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    fn count(&self, text: &str, sightings: &[Sighting], counts: &mut [f64]) {
+    fn count(&self, text: &str, sightings: &[StemPosition], counts: &mut [f64]) {
         let is_at = |position: usize, stem: usize| {
             let from = sightings.partition_point(|sighting| sighting.position < position);
             sightings[from..]

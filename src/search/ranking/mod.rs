@@ -23,7 +23,7 @@ pub use snippet::Snippet;
 use super::candidates::scope::Scope;
 use super::candidates::{Candidates, candidates};
 use super::query::Query;
-use super::{AsOf, Found, Hit, Parts, Request};
+use super::{AsOf, FoundMemory, Parts, Request, SearchResults};
 use crate::config::SearchSettings as Settings;
 use crate::model::Millis;
 use crate::store::StoreError;
@@ -90,7 +90,7 @@ impl<'a> Search<'a> {
         Ok(Self { database, request, settings, as_of, scope, waiting: waiting(database)?, in_time })
     }
 
-    pub fn run(mut self) -> Result<Found, StoreError> {
+    pub fn run(mut self) -> Result<SearchResults, StoreError> {
         let mut query = Query::parse_at(&self.request.query, self.as_of.now);
         if query.clues.is_empty() {
             return self.newest();
@@ -112,7 +112,7 @@ impl<'a> Search<'a> {
         let total = entries.len();
         let page = entries.into_iter().skip(self.request.offset).take(self.request.limit);
         let hits = page.map(|entry| self.hit(entry, &query, &found.rarities, &matcher)).collect();
-        Ok(Found { hits, total, as_of: self.as_of, corrections: found.corrections })
+        Ok(SearchResults { hits, total, as_of: self.as_of, corrections: found.corrections })
     }
 
     /// The rows that have words of the query, read, with how rare each clue is.
@@ -281,7 +281,7 @@ impl<'a> Search<'a> {
         query: &Query,
         rarities: &[f64],
         matcher: &Matcher<'_>,
-    ) -> Hit {
+    ) -> FoundMemory {
         let Entry { place: _, document, counts, mut parts, score, similar } = entry;
         let (title, snippet) = match self.request.without_text {
             true => (Snippet::default(), Snippet::default()),
@@ -294,7 +294,7 @@ impl<'a> Search<'a> {
                 .map(|((clue, rarity), count)| (clue.expression.clone(), *rarity, *count))
                 .collect();
         }
-        Hit {
+        FoundMemory {
             kind: document.kind,
             id: document.id,
             session_id: document.session_id,

@@ -7,7 +7,7 @@ use super::matcher::Matcher;
 use super::near_duplicates::{fold_near_duplicates, fold_turns};
 use super::{Entry, Search};
 use crate::model::Millis;
-use crate::search::Found;
+use crate::search::SearchResults;
 use crate::search::query::Query;
 use crate::store::StoreError;
 use crate::store::index::search as index;
@@ -15,7 +15,7 @@ use crate::store::index::search::{Kind, Place};
 
 impl Search<'_> {
     /// Everything that passes the filters, the newest first: the answer to an empty query.
-    pub(in crate::search) fn newest(self) -> Result<Found, StoreError> {
+    pub(in crate::search) fn newest(self) -> Result<SearchResults, StoreError> {
         let filter = &self.request.filter;
         let wanted = self.request.offset + self.request.limit + 1;
         let mut rows: Vec<(Millis, Kind, i64)> = Vec::new();
@@ -54,7 +54,7 @@ impl Search<'_> {
         let page = entries.into_iter().skip(self.request.offset).take(self.request.limit);
         let query = Query::default();
         let hits = page.map(|entry| self.hit(entry, &query, &[], &matcher)).collect();
-        Ok(Found { hits, total, as_of: self.as_of, corrections: Vec::new() })
+        Ok(SearchResults { hits, total, as_of: self.as_of, corrections: Vec::new() })
     }
 
     fn newest_filter(&self, kind: Kind) -> index::NewestFilter {

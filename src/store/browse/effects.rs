@@ -20,7 +20,7 @@ const MOST_NOTES: u32 = 50_000;
 
 /// Adds up the effects since a time. `holdout_percent` is the setting in force.
 pub fn effects(database: &Connection, since: Millis, holdout_percent: u64) -> Result<Effects, StoreError> {
-    let mut reader = Reader { database, notes: HashMap::new(), shown_files: HashMap::new() };
+    let mut reader = EffectsReader { database, notes: HashMap::new(), shown_files: HashMap::new() };
     let moments = reader.moments(since)?;
     let (again, by_session) = again(database, since, &reader.shown_files)?;
     let holdout = holdout(database, since, holdout_percent, &by_session)?;
@@ -29,19 +29,19 @@ pub fn effects(database: &Connection, since: Millis, holdout_percent: u64) -> Re
 
 /// A note as far as its use can be recognised.
 #[derive(Debug, Default)]
-struct Note {
+struct NoteTraces {
     files: Vec<String>,
     commands: Vec<String>,
 }
 
-struct Reader<'a> {
+struct EffectsReader<'a> {
     database: &'a Connection,
-    notes: HashMap<i64, Note>,
+    notes: HashMap<i64, NoteTraces>,
     /// Files of the memories that each session was shown, with the time.
     shown_files: HashMap<String, Vec<(String, Millis)>>,
 }
 
-impl Reader<'_> {
+impl EffectsReader<'_> {
     fn moments(&mut self, since: Millis) -> Result<Vec<Moment>, StoreError> {
         let sql =
             "SELECT session_id, created_at, coalesce(data ->> 'tokens', 0), data ->> 'shown' FROM event_log
@@ -112,7 +112,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn note(&mut self, id: i64) -> Result<&Note, StoreError> {
+    fn note(&mut self, id: i64) -> Result<&NoteTraces, StoreError> {
         if !self.notes.contains_key(&id) {
             let sql = "SELECT files_modified, files_read, facts, coalesce(title, '') || ' ' || coalesce(summary, '')
                        FROM observations WHERE id = ?1";
@@ -121,7 +121,7 @@ impl Reader<'_> {
                 files.extend(read);
                 let facts: Vec<String> = listed(row, 2)?;
                 let text = format!("{} {}", row.get::<_, String>(3)?, facts.join(" "));
-                Ok(Note { files, commands: quoted(&text) })
+                Ok(NoteTraces { files, commands: quoted(&text) })
             };
             let note = self.database.prepare_cached(sql)?.query_row([id], read).optional()?;
             self.notes.insert(id, note.unwrap_or_default());
@@ -230,15 +230,17 @@ fn holdout(
     let Some(first) = first else { return Ok(Holdout { percent, needed, ..Holdout::default() }) };
     let shown = group(database, SHOWN_EVENTS[0], first)?;
     let withheld = group(database, WITHHELD_EVENT, first)?;
-    let again = |sessions: &[Counted]| -> Vec<f64> {
-        let of =
-            |session: &Counted| known_files.get(&session.id).copied().unwrap_or_default() / session.prompts;
+    let again = |sessions: &[SessionWork]| -> Vec<f64> {
+        let of = |session: &SessionWork| {
+            known_files.get(&session.id).copied().unwrap_or_default() / session.prompts
+        };
         sessions.iter().map(of).collect()
     };
-    let calls = |sessions: &[Counted]| sessions.iter().map(|one| one.calls / one.prompts).collect::<Vec<_>>();
+    let calls =
+        |sessions: &[SessionWork]| sessions.iter().map(|one| one.calls / one.prompts).collect::<Vec<_>>();
     let failed =
-        |sessions: &[Counted]| sessions.iter().map(|one| one.failed / one.prompts).collect::<Vec<_>>();
-    let count = |sessions: &[Counted]| i64::try_from(sessions.len()).unwrap_or(i64::MAX);
+        |sessions: &[SessionWork]| sessions.iter().map(|one| one.failed / one.prompts).collect::<Vec<_>>();
+    let count = |sessions: &[SessionWork]| i64::try_from(sessions.len()).unwrap_or(i64::MAX);
     Ok(Holdout {
         percent,
         shown: count(&shown),
@@ -253,7 +255,7 @@ fn holdout(
 }
 
 /// The work of a session.
-struct Counted {
+struct SessionWork {
     id: String,
     prompts: f64,
     calls: f64,
@@ -261,7 +263,7 @@ struct Counted {
 }
 
 /// The sessions with an entry of this kind since a time.
-fn group(database: &Connection, event: &str, since: Millis) -> Result<Vec<Counted>, StoreError> {
+fn group(database: &Connection, event: &str, since: Millis) -> Result<Vec<SessionWork>, StoreError> {
     let sql = "SELECT s.id, s.prompt_count, count(q.id), coalesce(sum(q.failed), 0) FROM sessions s
                LEFT JOIN pending_queue q ON q.session_id = s.id AND q.kind = 'observation'
                WHERE s.prompt_count > 0 AND s.id IN (
@@ -269,7 +271,7 @@ fn group(database: &Connection, event: &str, since: Millis) -> Result<Vec<Counte
                GROUP BY s.id";
     let mut statement = database.prepare_cached(sql)?;
     let rows = statement.query_map(params![event, since], |row| {
-        Ok(Counted { id: row.get(0)?, prompts: row.get(1)?, calls: row.get(2)?, failed: row.get(3)? })
+        Ok(SessionWork { id: row.get(0)?, prompts: row.get(1)?, calls: row.get(2)?, failed: row.get(3)? })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{NOTE, events_of_note, injections, note_line};
-use crate::api::{LearningRow, NoteHistory, NoteLine, NoteVersion, ObservationRow, StaleNote};
+use crate::api::{LearningRow, NoteHistory, NoteLine, ObservationRow, StaleNote};
 use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::corrections;
@@ -35,22 +35,11 @@ pub fn note(database: &Connection, id: i64) -> Result<Option<NoteHistory>, Store
     let mut files = found.note.files_modified.clone();
     files.extend(found.note.files_read.iter().cloned());
     Ok(Some(NoteHistory {
-        versions: corrections::versions(database, id)?.into_iter().map(version).collect(),
+        versions: corrections::versions(database, id)?,
         events: events_of_note(database, id)?,
         injections: injections(database, id, &files, found.note.created_at)?,
         ..found
     }))
-}
-
-fn version(version: corrections::Version) -> NoteVersion {
-    NoteVersion {
-        id: version.id,
-        title: version.title.unwrap_or_default(),
-        summary: version.summary.unwrap_or_default(),
-        detail: version.detail.unwrap_or_default(),
-        facts: version.facts,
-        replaced_at: version.replaced_at,
-    }
 }
 
 /// Reads notes by id, in this order; missing and forgotten ones are left out.

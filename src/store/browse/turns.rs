@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{NOTE, listed, note_line};
-use crate::api::{SessionHistory, Turn};
+use crate::api::{SessionHistory, SessionTurn};
 use crate::model::SessionId;
 use crate::store::StoreError;
 use crate::store::sessions::{session_by_id, whole_id};
@@ -50,8 +50,8 @@ pub(super) fn open_items(database: &Connection, id: &SessionId) -> Result<Vec<St
     Ok(database.prepare_cached(sql)?.query_row([id.as_str()], |row| listed(row, 0))?)
 }
 
-fn turns(database: &Connection, id: &SessionId, from: i64, to: i64) -> Result<Vec<Turn>, StoreError> {
-    let mut turns: BTreeMap<Option<i64>, Turn> = BTreeMap::new();
+fn turns(database: &Connection, id: &SessionId, from: i64, to: i64) -> Result<Vec<SessionTurn>, StoreError> {
+    let mut turns: BTreeMap<Option<i64>, SessionTurn> = BTreeMap::new();
     let range = params![id.as_str(), from, to];
     let sql =
         "SELECT prompt_number, iif(is_raw, NULL, substr(prompt, 1, 20000)), created_at FROM user_prompts
@@ -90,5 +90,5 @@ fn turns(database: &Connection, id: &SessionId, from: i64, to: i64) -> Result<Ve
         let turn = turns.entry(row.get(0)?).or_default();
         (turn.events, turn.payloads) = (row.get(1)?, row.get(2)?);
     }
-    Ok(turns.into_iter().map(|(prompt_number, turn)| Turn { prompt_number, ..turn }).collect())
+    Ok(turns.into_iter().map(|(prompt_number, turn)| SessionTurn { prompt_number, ..turn }).collect())
 }

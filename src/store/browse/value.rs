@@ -19,7 +19,7 @@ pub fn value(
     since: Millis,
     date: impl Fn(Millis) -> String,
 ) -> Result<Value, StoreError> {
-    let mut tally = Tally::default();
+    let mut tally = ValueTally::default();
     let dates = Dates { date, known: HashMap::new() };
     let mut dates = dates;
     calls(database, since, &mut |at, model, project, row| tally.add(dates.of(at), model, project, &row))?;
@@ -158,14 +158,14 @@ fn used(
 }
 
 #[derive(Default)]
-struct Tally {
+struct ValueTally {
     days: BTreeMap<String, ValueRow>,
     models: BTreeMap<String, ValueRow>,
     projects: BTreeMap<String, ValueRow>,
     total: ValueRow,
 }
 
-impl Tally {
+impl ValueTally {
     fn add(&mut self, day: String, model: Option<String>, project: Option<String>, row: &ValueRow) {
         self.days.entry(day).or_default().add(row);
         if let Some(model) = model {

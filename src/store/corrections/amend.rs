@@ -2,8 +2,9 @@
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
+use crate::api::NoteVersion;
 use crate::model::Millis;
-use crate::store::memory::manual::{Forgettable, Outcome};
+use crate::store::memory::manual::{ChangeOutcome, Forgettable};
 use crate::store::memory::{anchors, json_list};
 use crate::store::{StoreError, listed};
 
@@ -20,30 +21,13 @@ pub struct Amendment {
     pub facts: Option<Vec<String>>,
 }
 
-/// An earlier version of a note.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
-    /// Its id, for [`revert`].
-    pub id: i64,
-    /// Its title.
-    pub title: Option<String>,
-    /// Its summary.
-    pub summary: Option<String>,
-    /// Its detail.
-    pub detail: Option<String>,
-    /// Its facts.
-    pub facts: Vec<String>,
-    /// The time at which it was replaced.
-    pub replaced_at: Millis,
-}
-
 /// Changes the text of a note and keeps the earlier version. Returns `None` if the note does not exist.
 pub fn edit(
     database: &mut Connection,
     id: i64,
     amendment: &Amendment,
     now: Millis,
-) -> Result<Option<Outcome>, StoreError> {
+) -> Result<Option<ChangeOutcome>, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let Some(title) = title_of(&transaction, id)? else { return Ok(None) };
     let facts = amendment.facts.as_deref().map(|facts| json_list(facts).unwrap_or_else(|| "[]".into()));
@@ -58,7 +42,7 @@ pub fn edit(
         now,
     )?;
     transaction.commit()?;
-    Ok(Some(Outcome { title: amendment.title.clone().unwrap_or(title), changed }))
+    Ok(Some(ChangeOutcome { title: amendment.title.clone().unwrap_or(title), changed }))
 }
 
 /// Makes an earlier version current again. Returns `None` if the note has no such version.
@@ -67,7 +51,7 @@ pub fn revert(
     id: i64,
     version: i64,
     now: Millis,
-) -> Result<Option<Outcome>, StoreError> {
+) -> Result<Option<ChangeOutcome>, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let sql = "SELECT 1 FROM observation_edits WHERE id = ?1 AND observation_id = ?2";
     if !transaction.prepare_cached(sql)?.exists([version, id])? {
@@ -78,7 +62,7 @@ pub fn revert(
     let changed = replace(&transaction, id, sql, params![id, version, now], now)?;
     let title = title_of(&transaction, id)?.unwrap_or_default();
     transaction.commit()?;
-    Ok(Some(Outcome { title, changed }))
+    Ok(Some(ChangeOutcome { title, changed }))
 }
 
 /// Runs an update and stores the version before it, if it changed anything.
@@ -101,12 +85,12 @@ fn replace(
 }
 
 /// Lists the earlier versions of a note, newest first.
-pub fn versions(database: &Connection, id: i64) -> Result<Vec<Version>, StoreError> {
-    let sql = "SELECT id, title, summary, detail, facts, created_at FROM observation_edits
+pub fn versions(database: &Connection, id: i64) -> Result<Vec<NoteVersion>, StoreError> {
+    let sql = "SELECT id, coalesce(title, ''), coalesce(summary, ''), coalesce(detail, ''), facts, created_at FROM observation_edits
                WHERE observation_id = ?1 ORDER BY id DESC LIMIT 50";
     let mut statement = database.prepare_cached(sql)?;
     let rows = statement.query_map([id], |row| {
-        Ok(Version {
+        Ok(NoteVersion {
             id: row.get(0)?,
             title: row.get(1)?,
             summary: row.get(2)?,
@@ -124,7 +108,7 @@ pub fn pin(
     what: Forgettable,
     is_pinned: bool,
     now: Millis,
-) -> Result<Option<Outcome>, StoreError> {
+) -> Result<Option<ChangeOutcome>, StoreError> {
     let (table, title, id) = match what {
         Forgettable::Observation(id) => ("observations", "coalesce(title, summary, '')", id),
         Forgettable::Learning(id) => ("learnings", "content", id),
@@ -138,7 +122,7 @@ pub fn pin(
     );
     let changed = transaction.prepare_cached(&sql)?.execute(params![id, is_pinned, now])? > 0;
     transaction.commit()?;
-    Ok(Some(Outcome { title, changed }))
+    Ok(Some(ChangeOutcome { title, changed }))
 }
 
 /// Merges notes into one: it gets their facts and files, and they are deleted. Restoring one of them undoes its part.
@@ -148,7 +132,7 @@ pub fn merge(
     id: i64,
     others: &[i64],
     now: Millis,
-) -> Result<Option<Outcome>, StoreError> {
+) -> Result<Option<ChangeOutcome>, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let Some(title) = title_of(&transaction, id)? else { return Ok(None) };
     let mut merged = read_lists(&transaction, id, id)?.unwrap_or_default();
@@ -173,11 +157,15 @@ pub fn merge(
         replace(&transaction, id, sql, params![id, facts, read, modified, concepts, now], now)?;
     }
     transaction.commit()?;
-    Ok(Some(Outcome { title, changed: gone > 0 }))
+    Ok(Some(ChangeOutcome { title, changed: gone > 0 }))
 }
 
 /// Marks a note as replaced by another one, or undoes it. Returns `None` if one of them does not exist.
-pub fn supersede(database: &mut Connection, id: i64, by: Option<i64>) -> Result<Option<Outcome>, StoreError> {
+pub fn supersede(
+    database: &mut Connection,
+    id: i64,
+    by: Option<i64>,
+) -> Result<Option<ChangeOutcome>, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let Some(title) = title_of(&transaction, id)? else { return Ok(None) };
     let sql = "SELECT superseded_by FROM observations WHERE id = ?1";
@@ -196,7 +184,7 @@ pub fn supersede(database: &mut Connection, id: i64, by: Option<i64>) -> Result<
     }
     let changed = link()? != before;
     transaction.commit()?;
-    Ok(Some(Outcome { title, changed }))
+    Ok(Some(ChangeOutcome { title, changed }))
 }
 
 /// Facts, files read, files modified and concepts of a note of the same project as `kept`.
@@ -243,11 +231,11 @@ mod tests {
         let (_scratch, mut database) = database();
         let amendment = Amendment { title: Some("New".into()), facts: Some(vec![]), ..Amendment::default() };
         let outcome = edit(&mut database, 1, &amendment, 10).unwrap();
-        assert_eq!(outcome, Some(Outcome { title: "New".into(), changed: true }));
+        assert_eq!(outcome, Some(ChangeOutcome { title: "New".into(), changed: true }));
         let summary = "SELECT title || '|' || summary || '|' || facts FROM observations WHERE id = 1";
         assert_eq!(get(&database, summary), "New|as it was|[]");
         let kept = versions(&database, 1).unwrap();
-        assert_eq!((kept.len(), kept[0].title.as_deref(), kept[0].replaced_at), (1, Some("Old"), 10));
+        assert_eq!((kept.len(), kept[0].title.as_str(), kept[0].replaced_at), (1, "Old", 10));
         assert!(!edit(&mut database, 1, &amendment, 11).unwrap().unwrap().changed);
         assert_eq!(versions(&database, 1).unwrap().len(), 1, "no version without a change");
         assert!(revert(&mut database, 1, kept[0].id, 12).unwrap().unwrap().changed);

@@ -5,4 +5,4 @@ mod amend;
 pub mod vetoes;
 
 #[cfg(feature = "service")]
-pub use amend::{Amendment, Version, edit, merge, pin, revert, supersede, versions};
+pub use amend::{Amendment, edit, merge, pin, revert, supersede, versions};

@@ -11,6 +11,8 @@ use rusqlite::{OptionalExtension, params};
 use xxhash_rust::xxh3::xxh3_64;
 
 #[cfg(feature = "service")]
+use crate::api::Veto;
+#[cfg(feature = "service")]
 use crate::model::Millis;
 use crate::store::StoreError;
 #[cfg(feature = "service")]
@@ -18,9 +20,9 @@ use crate::store::memory::manual::Forgettable;
 
 /// The vetoes that hold in a project.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Vetoes(HashSet<i64>);
+pub struct VetoSet(HashSet<i64>);
 
-impl Vetoes {
+impl VetoSet {
     /// Reads the vetoes of a project, and those that hold everywhere.
     pub fn of(database: &Connection, project: &str) -> Result<Self, StoreError> {
         let sql = "SELECT key FROM vetoes WHERE project IN (?1, '')";
@@ -48,22 +50,6 @@ pub fn key(statement: &str) -> i64 {
         words.push(' ');
     }
     xxh3_64(words.as_bytes()).cast_signed()
-}
-
-/// A veto.
-#[cfg(feature = "service")]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Veto {
-    /// Its id.
-    pub id: i64,
-    /// The project; empty for every project.
-    pub project: String,
-    /// The statement as the user saw it.
-    pub statement: String,
-    /// The key that it blocks.
-    pub key: i64,
-    /// Time of the veto.
-    pub created_at: Millis,
 }
 
 /// Lists all vetoes, newest first.
@@ -115,7 +101,7 @@ pub fn add(
 /// A statement that is compared with the vetoes by its meaning.
 #[cfg(feature = "service")]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Statement {
+pub struct ComparedStatement {
     /// The note or learning that makes it.
     pub of: Forgettable,
     /// Its project; empty if it holds everywhere.
@@ -144,7 +130,7 @@ pub fn not_compared(
     database: &Connection,
     since: Compared,
     limit: u32,
-) -> Result<(Compared, Vec<Statement>, Vec<Veto>), StoreError> {
+) -> Result<(Compared, Vec<ComparedStatement>, Vec<Veto>), StoreError> {
     let known = list(database)?;
     let Some(newest) = known.iter().map(|veto| veto.id).max() else {
         return Ok((Compared::default(), Vec::new(), known));
@@ -164,7 +150,7 @@ pub fn not_compared(
         next.note = row.get(0)?;
         for column in 2..4 {
             let of = Forgettable::Observation(next.note);
-            statements.push(Statement { of, project: row.get(1)?, text: row.get(column)? });
+            statements.push(ComparedStatement { of, project: row.get(1)?, text: row.get(column)? });
         }
     }
     let sql = "SELECT id, coalesce(project, ''), content, updated_at FROM learnings
@@ -174,7 +160,7 @@ pub fn not_compared(
     while let Some(row) = rows.next()? {
         next.learned_at = row.get(3)?;
         let of = Forgettable::Learning(row.get(0)?);
-        statements.push(Statement { of, project: row.get(1)?, text: row.get(2)? });
+        statements.push(ComparedStatement { of, project: row.get(1)?, text: row.get(2)? });
     }
     statements.retain(|statement| !statement.text.trim().is_empty());
     Ok((next, statements, known))
@@ -182,7 +168,11 @@ pub fn not_compared(
 
 /// Hides the notes and learnings that make these statements. Pinned and edited ones stay.
 #[cfg(feature = "service")]
-pub fn hide(database: &mut Connection, statements: &[Statement], now: Millis) -> Result<(), StoreError> {
+pub fn hide(
+    database: &mut Connection,
+    statements: &[ComparedStatement],
+    now: Millis,
+) -> Result<(), StoreError> {
     let transaction = database.transaction()?;
     for statement in statements {
         let (sql, id) = match statement.of {
@@ -215,7 +205,7 @@ pub fn enforce(database: &Connection, now: Millis) -> Result<(), StoreError> {
     let mut statement = database.prepare_cached(sql)?;
     let projects: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     for project in projects {
-        let vetoes = Vetoes::of(database, &project)?;
+        let vetoes = VetoSet::of(database, &project)?;
         let rows = [
             (
                 "SELECT id, title, summary FROM observations WHERE (project = ?1 OR ?1 = '') AND deleted_at IS NULL",
@@ -271,11 +261,11 @@ mod tests {
             database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
         };
         assert_eq!(hidden(&database), (1, 1));
-        assert!(Vetoes::of(&database, "p").unwrap().blocks("USE TABS"));
-        assert!(!Vetoes::of(&database, "q").unwrap().blocks("USE TABS"));
+        assert!(VetoSet::of(&database, "p").unwrap().blocks("USE TABS"));
+        assert!(!VetoSet::of(&database, "q").unwrap().blocks("USE TABS"));
         assert_eq!(add(&mut database, "p", "use tabs!", None, 10).unwrap(), id, "the same veto");
         assert_eq!(lift(&database, id).unwrap().as_deref(), Some("use tabs!"));
-        assert!(!Vetoes::of(&database, "p").unwrap().blocks("use tabs"));
+        assert!(!VetoSet::of(&database, "p").unwrap().blocks("use tabs"));
         assert_eq!(lift(&database, id).unwrap(), None);
     }
 }

@@ -62,7 +62,7 @@ pub struct Copy {
 
 /// The result of checking a backup.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Checked {
+pub struct CheckedBackup {
     /// The schema version.
     pub schema: i64,
     /// Number of rows in each table.
@@ -80,7 +80,7 @@ pub fn make(
     reason: Reason,
     now: Millis,
     mut report: impl FnMut(i32, i32),
-) -> Result<(Copy, Checked), StoreError> {
+) -> Result<(Copy, CheckedBackup), StoreError> {
     create_private_dir(directory)?;
     let (used, free) = retention::file_bytes(database)?;
     disk::check_room(directory, used + free)?;
@@ -121,7 +121,7 @@ fn copy_checked(
     database: &Connection,
     target: &Path,
     report: &mut impl FnMut(i32, i32),
-) -> Result<Checked, StoreError> {
+) -> Result<CheckedBackup, StoreError> {
     // A file of this name is left over from an interrupted backup.
     let _ = fs::remove_file(target);
     // Create it here with mode 0600; SQLite would make it readable to others if the directory is.
@@ -146,7 +146,7 @@ fn copy_checked(
     // Makes the copy a single file, without a WAL next to it.
     copy.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
     // A copy with an older schema is left unchanged.
-    if schema::version(&copy).is_ok_and(|version| version == schema::Version::Current) {
+    if schema::version(&copy).is_ok_and(|version| version == schema::SchemaVersion::Current) {
         leave_out_payloads(&copy)?;
     }
     let checked = check(&copy)?;
@@ -157,10 +157,10 @@ fn copy_checked(
 }
 
 /// Checks every page of a database and counts its rows.
-pub fn check(database: &Connection) -> Result<Checked, StoreError> {
+pub fn check(database: &Connection) -> Result<CheckedBackup, StoreError> {
     check::everything(database)?;
     let schema = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    Ok(Checked { schema, rows: row_copy::counts(database)? })
+    Ok(CheckedBackup { schema, rows: row_copy::counts(database)? })
 }
 
 /// Opens a backup without creating any other file next to it.
@@ -202,7 +202,7 @@ fn described(path: PathBuf) -> Option<Copy> {
 
 /// Opens the newest backup that passes a check. Backups are ordered by their date, unless that date
 /// is in the future: then the clock was wrong when the backup was made, and its content decides.
-pub fn newest_good(directory: &Path, now: Millis) -> Option<(Copy, Checked, Connection)> {
+pub fn newest_good(directory: &Path, now: Millis) -> Option<(Copy, CheckedBackup, Connection)> {
     let (mut misdated, dated): (Vec<Copy>, Vec<Copy>) =
         list(directory).into_iter().partition(|copy| copy.made_at > now);
     misdated.sort_by_cached_key(|copy| Reverse(open(&copy.path).map_or(0, |copy| numbers_given(&copy))));

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use super::row_copy;
 use crate::store::StoreError;
-use crate::store::tables::Table;
+use crate::store::tables::PrimaryTable;
 
 /// Checks every page, which is slow for a database of several gigabytes. The error names the
 /// damage.
@@ -23,7 +23,7 @@ pub fn everything(database: &Connection) -> Result<(), StoreError> {
 }
 
 /// Checks one table and compares its indexes with it.
-pub fn table(database: &Connection, table: &Table) -> Result<(), StoreError> {
+pub fn table(database: &Connection, table: &PrimaryTable) -> Result<(), StoreError> {
     run_pragma(database, &format!("integrity_check({})", table.name))
 }
 

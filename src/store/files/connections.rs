@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::model::Millis;
 use crate::paths::Home;
-use crate::store::{StoreError, Version, keep_plans, prepare, queue, schema};
+use crate::store::{SchemaVersion, StoreError, keep_plans, prepare, queue, schema};
 
 /// Read-only connections. They never block the writer.
 pub type Readers = r2d2::Pool<SqliteConnectionManager>;
@@ -34,9 +34,9 @@ pub fn open_for_worker(home: &Home, now: Millis) -> Result<Connection, StoreErro
     let mut database = Connection::open_with_flags(home.database(), flags)?;
     prepare(&database, PATIENCE)?;
     match schema::version(&database)? {
-        Version::Empty => schema::create(&mut database, PATIENCE)?,
-        Version::Older(_) => schema::migrate(&mut database, &home.backups(), now)?,
-        Version::Current => {}
+        SchemaVersion::Empty => schema::create(&mut database, PATIENCE)?,
+        SchemaVersion::Older(_) => schema::migrate(&mut database, &home.backups(), now)?,
+        SchemaVersion::Current => {}
     }
     // The worker decides when to checkpoint (worker/background/maintenance.rs).
     database.pragma_update(None, "wal_autocheckpoint", 0)?;

@@ -24,7 +24,7 @@ use crate::model::Millis;
 use crate::paths::{Home, create_private_dir, with_suffix};
 use crate::store::log::{LogEntry, log, notice};
 use crate::store::maintenance::forget;
-use crate::store::tables::{TABLES, Table, by_name};
+use crate::store::tables::{PrimaryTable, TABLES, by_name};
 use crate::store::{StoreError, schema};
 
 /// Time that a hook needs to finish if it checked for the marker before it was there.
@@ -35,7 +35,7 @@ const KEPT: usize = 3;
 
 /// The result of a recovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct RecoveryReport {
     /// The cause of the damage.
     pub reason: String,
     /// The new path of the damaged file.
@@ -54,7 +54,7 @@ pub struct Report {
     pub refused: u64,
 }
 
-impl Report {
+impl RecoveryReport {
     /// Renders the report for the user.
     pub fn render(&self) -> String {
         let sum = |counts: &BTreeMap<&'static str, u64>| counts.values().sum::<u64>();
@@ -84,11 +84,11 @@ impl Report {
     }
 }
 
-/// Keeps hooks away from the database until [`Marker::remove`].
+/// Keeps hooks away from the database until [`RecoveryMarker::remove`].
 #[derive(Debug)]
-pub struct Marker(PathBuf);
+pub struct RecoveryMarker(PathBuf);
 
-impl Marker {
+impl RecoveryMarker {
     /// Places the marker, with the state to resume from after a crash, and waits for hooks that did
     /// not see it.
     pub fn place(home: &Home, content: &str) -> Result<Self, StoreError> {
@@ -160,7 +160,7 @@ pub fn put_aside(home: &Home, now: Millis) -> Result<PathBuf, StoreError> {
 }
 
 /// Replaces the database.
-pub fn recover(home: &Home, reason: &str, now: Millis) -> Result<Report, StoreError> {
+pub fn recover(home: &Home, reason: &str, now: Millis) -> Result<RecoveryReport, StoreError> {
     let (place, aside) = match begun(home) {
         Some(begun) => begun,
         None => (home.database(), new_place(home, now)?),
@@ -169,11 +169,11 @@ pub fn recover(home: &Home, reason: &str, now: Millis) -> Result<Report, StoreEr
     let damaged = if aside.exists() { &aside } else { &place };
     // Hooks use the spool meanwhile, and the next attempt may find more room.
     disk::check_room(home.dir(), size(damaged) + size(&with_suffix(damaged, "-wal")))?;
-    let marker = Marker::place(home, &format!("{}\n{}", place.display(), aside.display()))?;
+    let marker = RecoveryMarker::place(home, &format!("{}\n{}", place.display(), aside.display()))?;
     // If both exist, the new database is already at its path and only the marker was left.
     if aside.exists() && place.exists() {
         marker.remove()?;
-        return Ok(Report { reason: reason.into(), damaged: aside, ..Report::default() });
+        return Ok(RecoveryReport { reason: reason.into(), damaged: aside, ..RecoveryReport::default() });
     }
     move_aside(&place, &aside)?;
     tracing::error!(reason, "the database is damaged ({reason}): recovering it");
@@ -211,7 +211,13 @@ fn move_aside(database: &Path, aside: &Path) -> Result<(), StoreError> {
 }
 
 /// Builds the new database next to its final path, and moves it there when it is complete.
-fn build(home: &Home, place: &Path, aside: &Path, reason: &str, now: Millis) -> Result<Report, StoreError> {
+fn build(
+    home: &Home,
+    place: &Path,
+    aside: &Path,
+    reason: &str,
+    now: Millis,
+) -> Result<RecoveryReport, StoreError> {
     let scratch = home.damaged();
     let unfinished = scratch.join("recovered.tmp");
     let clean = || {
@@ -220,7 +226,8 @@ fn build(home: &Home, place: &Path, aside: &Path, reason: &str, now: Millis) -> 
         }
     };
     clean();
-    let mut report = Report { reason: reason.into(), damaged: aside.to_owned(), ..Report::default() };
+    let mut report =
+        RecoveryReport { reason: reason.into(), damaged: aside.to_owned(), ..RecoveryReport::default() };
     let mut database = Connection::open(&unfinished)?;
     fs::set_permissions(&unfinished, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
     schema::create(&mut database, Duration::from_secs(5))?;
@@ -243,7 +250,7 @@ fn fill(
     database: &mut Connection,
     home: &Home,
     aside: &Path,
-    report: &mut Report,
+    report: &mut RecoveryReport,
     now: Millis,
 ) -> Result<(), StoreError> {
     let damaged = Damaged::views(aside, &home.damaged()).unwrap_or_else(|error| {
@@ -269,7 +276,7 @@ fn fill(
         }
     }
     if let Some((_, backup)) = &backup {
-        let others: Vec<&'static Table> =
+        let others: Vec<&'static PrimaryTable> =
             TABLES.iter().filter(|table| !is_referred_to_by_text(table)).collect();
         // The backup is an earlier state of the damaged file, so both use the same row ids.
         restore(&transaction, backup, &others, &mut importer, &forgotten, &mut report.restored)?;
@@ -279,12 +286,12 @@ fn fill(
 }
 
 /// True if rows of other tables refer to this table by a text that is the same in every copy.
-fn is_referred_to_by_text(table: &Table) -> bool {
+fn is_referred_to_by_text(table: &PrimaryTable) -> bool {
     matches!(table.name, "projects" | "sessions")
 }
 
 /// Returns the newest good backup. An older schema is fine: missing columns have defaults.
-fn usable_backup(home: &Home, report: &mut Report, now: Millis) -> Option<(Copy, Connection)> {
+fn usable_backup(home: &Home, report: &mut RecoveryReport, now: Millis) -> Option<(Copy, Connection)> {
     let (copy, checked, database) = backup::newest_good(&home.backups(), now)?;
     if checked.schema > schema::CURRENT {
         return None;
@@ -297,9 +304,9 @@ fn usable_backup(home: &Home, report: &mut Report, now: Millis) -> Option<(Copy,
 fn salvage(
     database: &Connection,
     damaged: &Damaged,
-    table: &'static Table,
+    table: &'static PrimaryTable,
     importer: &mut Importer,
-    report: &mut Report,
+    report: &mut RecoveryReport,
 ) -> Result<(), StoreError> {
     let (mut read, mut refused) = (0, 0);
     let is_whole = damaged.rows(table, |row| {
@@ -328,7 +335,7 @@ fn salvage(
 fn restore(
     database: &Connection,
     backup: &Connection,
-    tables: &[&'static Table],
+    tables: &[&'static PrimaryTable],
     importer: &mut Importer,
     forgotten: &Forgotten,
     restored: &mut BTreeMap<&'static str, u64>,
@@ -373,7 +380,7 @@ impl Forgotten {
         }
     }
 
-    fn holds(&self, table: &'static Table, row: &Row) -> bool {
+    fn holds(&self, table: &'static PrimaryTable, row: &Row) -> bool {
         let at =
             ["created_at", "started_at", "snapshot_at"].iter().find_map(|column| {
                 match row_copy::value(row, column) {

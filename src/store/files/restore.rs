@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 
 use super::backup::{self, Reason};
-use super::recovery::{self, Marker};
+use super::recovery::{self, RecoveryMarker};
 use crate::model::Millis;
 use crate::paths::{Home, with_suffix};
 use crate::store::log::{LogEntry, log};
@@ -18,7 +18,7 @@ use crate::store::{StoreError, schema};
 
 /// The location of the previous database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kept {
+pub enum PreviousDatabase {
     /// There was none.
     Nothing,
     /// It is in a backup.
@@ -27,7 +27,7 @@ pub enum Kept {
     Damaged(PathBuf),
 }
 
-impl Kept {
+impl PreviousDatabase {
     /// Returns the file.
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -38,7 +38,7 @@ impl Kept {
 }
 
 /// Replaces the database with this backup. No worker may run; hooks use the spool meanwhile.
-pub fn restore(home: &Home, file: &Path, now: Millis) -> Result<Kept, StoreError> {
+pub fn restore(home: &Home, file: &Path, now: Millis) -> Result<PreviousDatabase, StoreError> {
     let source = backup::open(file)?;
     let checked = backup::check(&source)?;
     match checked.schema {
@@ -50,13 +50,18 @@ pub fn restore(home: &Home, file: &Path, now: Millis) -> Result<Kept, StoreError
     }
     home.prepare()?;
     // An empty marker: if we die, the database at its path is intact.
-    let marker = Marker::place(home, "")?;
+    let marker = RecoveryMarker::place(home, "")?;
     let kept = replace(home, &source, file, now);
     marker.remove()?;
     kept
 }
 
-fn replace(home: &Home, source: &Connection, file: &Path, now: Millis) -> Result<Kept, StoreError> {
+fn replace(
+    home: &Home,
+    source: &Connection,
+    file: &Path,
+    now: Millis,
+) -> Result<PreviousDatabase, StoreError> {
     let place = home.database();
     let unfinished = with_suffix(&place, ".restored");
     let made = prepare_copy(home, source, &unfinished, file, now);
@@ -96,9 +101,9 @@ fn prepare_copy(
     Ok(File::open(unfinished)?.sync_all()?)
 }
 
-fn keep(home: &Home, place: &Path, now: Millis) -> Result<Kept, StoreError> {
+fn keep(home: &Home, place: &Path, now: Millis) -> Result<PreviousDatabase, StoreError> {
     if !place.exists() {
-        return Ok(Kept::Nothing);
+        return Ok(PreviousDatabase::Nothing);
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let kept = Connection::open_with_flags(place, flags).map_err(StoreError::from).and_then(|database| {
@@ -107,8 +112,8 @@ fn keep(home: &Home, place: &Path, now: Millis) -> Result<Kept, StoreError> {
         Ok(copy.path)
     });
     match kept {
-        Ok(path) => Ok(Kept::Backup(path)),
-        Err(error) if error.is_damage() => Ok(Kept::Damaged(recovery::put_aside(home, now)?)),
+        Ok(path) => Ok(PreviousDatabase::Backup(path)),
+        Err(error) if error.is_damage() => Ok(PreviousDatabase::Damaged(recovery::put_aside(home, now)?)),
         Err(error) => Err(error),
     }
 }

@@ -9,8 +9,8 @@ use rusqlite::{Connection, OptionalExtension, Statement, params, params_from_ite
 use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::corrections::vetoes;
-use crate::store::projects::{self, Claim};
-use crate::store::tables::{TABLES, Table};
+use crate::store::projects::{self, NameClaim};
+use crate::store::tables::{PrimaryTable, TABLES};
 
 /// A row: column names and values.
 pub type Row = Vec<(String, Value)>;
@@ -29,7 +29,7 @@ pub enum Taken {
 /// Reads all rows of a table.
 pub fn read(
     database: &Connection,
-    table: &Table,
+    table: &PrimaryTable,
     mut each: impl FnMut(Row) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut statement = database.prepare(&format!("SELECT * FROM {}", table.name))?;
@@ -116,7 +116,7 @@ impl Importer {
     pub fn take(
         &mut self,
         database: &Connection,
-        table: &'static Table,
+        table: &'static PrimaryTable,
         mut row: Row,
     ) -> Result<Taken, StoreError> {
         let columns = self.columns(database, table)?;
@@ -202,7 +202,7 @@ impl Importer {
         }
         // Keys that share a name in the source were joined by the user, and stay joined.
         let joined = self.projects.get(there).cloned();
-        let claim = Claim {
+        let claim = NameClaim {
             key,
             name: joined.as_deref().unwrap_or(there),
             is_alias: joined.is_some(),
@@ -213,7 +213,11 @@ impl Importer {
         Ok(Taken::New)
     }
 
-    fn columns(&mut self, database: &Connection, table: &'static Table) -> Result<Vec<String>, StoreError> {
+    fn columns(
+        &mut self,
+        database: &Connection,
+        table: &'static PrimaryTable,
+    ) -> Result<Vec<String>, StoreError> {
         if let Some(columns) = self.columns.get(table.name) {
             return Ok(columns.clone());
         }
@@ -223,7 +227,7 @@ impl Importer {
         Ok(columns)
     }
 
-    fn map_id(&mut self, table: &'static Table, there: Option<i64>, here: i64) {
+    fn map_id(&mut self, table: &'static PrimaryTable, there: Option<i64>, here: i64) {
         if let Some(there) = there {
             self.numbers.entry(table.name).or_default().insert(there, here);
         }
@@ -231,7 +235,12 @@ impl Importer {
 
     /// Translates source ids in references to our ids. Returns false if one refers to nothing; then
     /// the row cannot be stored.
-    fn translate(&self, database: &Connection, table: &Table, row: &mut Row) -> Result<bool, StoreError> {
+    fn translate(
+        &self,
+        database: &Connection,
+        table: &PrimaryTable,
+        row: &mut Row,
+    ) -> Result<bool, StoreError> {
         for (column, target) in table.references {
             let Some(there) = number(row, column).filter(|_| *column != "superseded_by") else { continue };
             let here = self.numbers.get(target).and_then(|known| known.get(&there)).copied();
@@ -261,7 +270,7 @@ fn exists(database: &Connection, table: &str, id: i64) -> Result<bool, StoreErro
 }
 
 /// Returns the id of the existing row with the same identity; 0 for tables without ids.
-fn known(database: &Connection, table: &Table, row: &Row) -> Result<Option<i64>, StoreError> {
+fn known(database: &Connection, table: &PrimaryTable, row: &Row) -> Result<Option<i64>, StoreError> {
     let is_same: Vec<String> =
         table.identity.iter().enumerate().map(|(at, column)| format!("{column} IS ?{}", at + 1)).collect();
     let what = if table.is_numbered { "id" } else { "0" };
@@ -272,7 +281,7 @@ fn known(database: &Connection, table: &Table, row: &Row) -> Result<Option<i64>,
 }
 
 /// Returns the source id, or the next free one if it is taken.
-fn free_number(database: &Connection, table: &Table, wanted: Option<i64>) -> Result<i64, StoreError> {
+fn free_number(database: &Connection, table: &PrimaryTable, wanted: Option<i64>) -> Result<i64, StoreError> {
     if let Some(wanted) = wanted.filter(|wanted| *wanted > 0)
         && !exists(database, table.name, wanted)?
     {
@@ -288,7 +297,11 @@ fn free_number(database: &Connection, table: &Table, wanted: Option<i64>) -> Res
 
 /// Creates the session of a row whose session record is missing, from the row's own columns.
 /// Returns its id if it was created.
-fn ensure_session(database: &Connection, table: &Table, row: &Row) -> Result<Option<String>, StoreError> {
+fn ensure_session(
+    database: &Connection,
+    table: &PrimaryTable,
+    row: &Row,
+) -> Result<Option<String>, StoreError> {
     let session = text(row, "session_id").filter(|_| table.name != "event_log");
     let Some(session) = session else { return Ok(None) };
     let at = number(row, "created_at").or(number(row, "snapshot_at")).unwrap_or_default();
@@ -305,12 +318,12 @@ fn ensure_project(database: &Connection, row: &Row) -> Result<(), StoreError> {
         && !key.is_empty()
     {
         let path = text(row, "project_path").unwrap_or_default();
-        projects::assign(database, &Claim { key, name, is_alias: true, path })?;
+        projects::assign(database, &NameClaim { key, name, is_alias: true, path })?;
     }
     Ok(())
 }
 
-fn insert(database: &Connection, table: &Table, row: &Row) -> Result<(), StoreError> {
+fn insert(database: &Connection, table: &PrimaryTable, row: &Row) -> Result<(), StoreError> {
     let names: Vec<&str> = row.iter().map(|(name, _)| name.as_str()).collect();
     let places: Vec<String> = (1..=row.len()).map(|at| format!("?{at}")).collect();
     let sql = format!("INSERT INTO {} ({}) VALUES ({})", table.name, names.join(", "), places.join(", "));

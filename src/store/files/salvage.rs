@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::row_copy::{self, Row};
 use super::wal_check::{self, Wal};
 use crate::paths::with_suffix;
-use crate::store::tables::{TABLES, Table};
+use crate::store::tables::{PrimaryTable, TABLES};
 use crate::store::{StoreError, schema};
 
 /// Page size of all our databases: SQLite's default.
@@ -88,14 +88,14 @@ impl Damaged {
     }
 
     /// True if the schema lists this table.
-    pub fn has(&self, table: &Table) -> bool {
+    pub fn has(&self, table: &PrimaryTable) -> bool {
         self.database.table_exists(None, table.name).unwrap_or(false)
     }
 
     /// Passes all readable rows of a table to `each`. True if the table is complete.
     pub fn rows(
         &self,
-        table: &Table,
+        table: &PrimaryTable,
         mut each: impl FnMut(Row) -> Result<(), StoreError>,
     ) -> Result<bool, StoreError> {
         if !self.has(table) {
@@ -118,7 +118,7 @@ impl Damaged {
     /// Rows without ids can only be read from both ends.
     fn keyed_rows(
         &self,
-        table: &Table,
+        table: &PrimaryTable,
         each: &mut impl FnMut(Row) -> Result<(), StoreError>,
     ) -> Result<bool, StoreError> {
         let keys = |order: &str| {
@@ -400,7 +400,7 @@ impl Model {
 
 /// Returns the table's definition with its columns in order, without constraints that need an
 /// index.
-fn columns_of(database: &Connection, table: &Table) -> Result<String, StoreError> {
+fn columns_of(database: &Connection, table: &PrimaryTable) -> Result<String, StoreError> {
     let statement = database.prepare(&format!("SELECT * FROM {} LIMIT 0", table.name))?;
     let names = statement.column_names();
     Ok(if table.is_numbered {

@@ -32,7 +32,7 @@ const WRITTEN: Duration = Duration::from_millis(50);
 pub struct Wal {
     page_size: usize,
     salts: [u8; 8],
-    frames: Vec<Frame>,
+    frames: Vec<WalFrame>,
     /// Number of frames that SQLite reads.
     readable: usize,
     /// Bytes behind the last whole frame.
@@ -41,7 +41,7 @@ pub struct Wal {
 
 /// A written page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Frame {
+struct WalFrame {
     page: u32,
     /// The size of the database in pages if this frame ends a commit; otherwise 0.
     ends_with: u32,
@@ -111,7 +111,7 @@ impl Wal {
             // Each checksum continues the previous one, so the frames behind a bad page can be
             // verified from the stored sum.
             sum = written;
-            log.frames.push(Frame {
+            log.frames.push(WalFrame {
                 page: big_endian(&frame, 0),
                 ends_with: big_endian(&frame, 4),
                 offset,

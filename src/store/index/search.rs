@@ -375,7 +375,7 @@ pub fn largest_ids(database: &Connection) -> Result<[i64; 3], StoreError> {
 
 /// Something that happened, as the timeline shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Moment {
+pub struct TimelineRow {
     /// Its kind.
     pub kind: Kind,
     /// Its id in its kind.
@@ -398,7 +398,7 @@ pub fn timeline(
     anchor: (Kind, i64),
     before: u32,
     after: u32,
-) -> Result<Vec<Moment>, StoreError> {
+) -> Result<Vec<TimelineRow>, StoreError> {
     let Some(document) = document(database, anchor.0, anchor.1)? else { return Ok(Vec::new()) };
     let mut moments = around(database, &document, "<=", "DESC", before.saturating_add(1))?;
     moments.extend(around(database, &document, ">=", "ASC", after.saturating_add(1))?);
@@ -413,7 +413,7 @@ pub fn timeline(
 }
 
 /// A turn begins with its prompt and ends with its summary.
-fn order(moment: &Moment) -> (Millis, u8, i64) {
+fn order(moment: &TimelineRow) -> (Millis, u8, i64) {
     let rank = match moment.kind {
         Kind::Prompt => 0,
         Kind::Observation => 1,
@@ -428,7 +428,7 @@ fn around(
     side: &str,
     direction: &str,
     limit: u32,
-) -> Result<Vec<Moment>, StoreError> {
+) -> Result<Vec<TimelineRow>, StoreError> {
     // What shares the anchor's millisecond is read whole, whatever the limit: it may be any of them.
     let queries = [
         (Kind::Observation, format!(
@@ -453,7 +453,7 @@ fn around(
             if beyond > limit {
                 break;
             }
-            moments.push(Moment {
+            moments.push(TimelineRow {
                 kind,
                 id: row.get(0)?,
                 session_id: row.get(1)?,

@@ -18,7 +18,7 @@ use crate::model::{Digest, Millis, SessionId, TurnLine};
 use crate::store::files::row_copy::{self, Row};
 use crate::store::log::{LogEntry, log};
 use crate::store::sync::{self, Forgetting};
-use crate::store::tables::Table;
+use crate::store::tables::PrimaryTable;
 use crate::store::{StoreError, index, memory, projects};
 
 /// Name of this event in the event log.
@@ -423,7 +423,7 @@ fn delete_sightings(transaction: &Connection, selection: &Selection) -> Result<(
 }
 
 /// Returns the keys that identify a row after it is deleted.
-pub fn keys_of(table: &'static Table, row: &Row) -> Vec<String> {
+pub fn keys_of(table: &'static PrimaryTable, row: &Row) -> Vec<String> {
     let mut keys = Vec::new();
     let session_column = if table.name == "sessions" { "id" } else { "session_id" };
     keys.extend(row_copy::text(row, session_column).map(|session| format!("session:{session}")));

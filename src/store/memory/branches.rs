@@ -20,7 +20,7 @@ pub struct Survey {
     /// Local and remote branches, by their names without the remote.
     pub branches: Vec<Tip>,
     /// The commits of the default branch since the oldest note that waits for them.
-    pub commits: Vec<Commit>,
+    pub commits: Vec<BranchCommit>,
     /// False if some of those commits may be missing: a shallow clone, or too many.
     pub is_complete: bool,
 }
@@ -38,7 +38,7 @@ pub struct Tip {
 
 /// A commit of the default branch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Commit {
+pub struct BranchCommit {
     /// Its id.
     pub id: String,
     /// The time at which it was written; a rebase keeps it.
@@ -59,7 +59,7 @@ const MOST_NOTES: u32 = 300;
 const FORGOTTEN: Millis = 180 * 24 * 60 * 60_000;
 
 /// A note that waits for its merge.
-struct Waiting {
+struct UnmergedNote {
     created_at: Millis,
     /// Abbreviated ids and subjects of the commits of its turn.
     commits: Vec<(Option<String>, String)>,
@@ -69,7 +69,7 @@ struct Waiting {
 
 /// A branch as it is stored.
 #[derive(Default)]
-struct Known {
+struct StoredBranch {
     merged_until: Millis,
     tip: Option<Tip>,
 }
@@ -103,7 +103,7 @@ pub fn record(
         let by_tip =
             tip.as_ref().filter(|tip| evidence.commits.contains(tip.commit.as_str())).map(|tip| tip.at);
         let merged_until = known.merged_until.max(proven.unwrap_or(0)).max(by_tip.unwrap_or(0));
-        let left: Vec<&Waiting> = notes.iter().filter(|note| note.created_at > merged_until).collect();
+        let left: Vec<&UnmergedNote> = notes.iter().filter(|note| note.created_at > merged_until).collect();
         let state = match &survey.default {
             None => "unknown",
             Some(default) if *default == branch => "default",
@@ -143,12 +143,12 @@ fn names(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-fn known(database: &Connection, project: &str, branch: &str) -> Result<Known, StoreError> {
+fn known(database: &Connection, project: &str, branch: &str) -> Result<StoredBranch, StoreError> {
     let sql = "SELECT merged_until, tip, tip_at FROM branches WHERE project = ?1 AND name = ?2";
     let read = |row: &rusqlite::Row<'_>| {
         let (commit, at): (Option<String>, Option<Millis>) = (row.get(1)?, row.get(2)?);
         let tip = commit.zip(at).map(|(commit, at)| Tip { branch: branch.to_owned(), commit, at });
-        Ok(Known { merged_until: row.get(0)?, tip })
+        Ok(StoredBranch { merged_until: row.get(0)?, tip })
     };
     Ok(database.prepare_cached(sql)?.query_row([project, branch], read).optional()?.unwrap_or_default())
 }
@@ -158,7 +158,7 @@ fn waiting(
     project: &str,
     branch: &str,
     since: Millis,
-) -> Result<Vec<Waiting>, StoreError> {
+) -> Result<Vec<UnmergedNote>, StoreError> {
     let sql = "SELECT o.id, o.created_at, o.facts, o.files_modified FROM observations o
                WHERE o.project = ?1 AND o.created_at > ?3 AND o.branch = ?2 AND o.deleted_at IS NULL
                ORDER BY o.created_at DESC LIMIT ?4";
@@ -170,7 +170,7 @@ fn waiting(
         let sql = "SELECT hash FROM anchors WHERE observation_id = ?1 AND symbol = '' AND hash <> ''";
         let mut blobs = database.prepare_cached(sql)?;
         let blobs = blobs.query_map([row.get::<_, i64>(0)?], |row| row.get(0))?;
-        notes.push(Waiting {
+        notes.push(UnmergedNote {
             created_at: row.get(1)?,
             commits: facts.iter().filter_map(|fact| committed(fact)).collect(),
             files: listed(row, 3)?,
@@ -192,7 +192,7 @@ fn committed(fact: &str) -> Option<(Option<String>, String)> {
 /// A survey, indexed.
 struct Evidence<'a> {
     commits: HashSet<&'a str>,
-    all: &'a [Commit],
+    all: &'a [BranchCommit],
     blobs: HashSet<&'a str>,
     subjects: HashMap<&'a str, Vec<Millis>>,
 }
@@ -213,7 +213,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// True if the default branch has the work of a note.
-    fn shows(&self, note: &Waiting) -> bool {
+    fn shows(&self, note: &UnmergedNote) -> bool {
         let is_committed = |(id, subject): &(Option<String>, String)| {
             let has_id =
                 id.as_deref().is_some_and(|id| self.all.iter().any(|commit| commit.id.starts_with(id)));
@@ -225,10 +225,10 @@ impl<'a> Evidence<'a> {
     }
 
     /// True if a single later commit changed all files of these notes: it may be their squash, with further changes.
-    fn resembles(&self, notes: &[&Waiting]) -> bool {
+    fn resembles(&self, notes: &[&UnmergedNote]) -> bool {
         let files: HashSet<&str> = notes.iter().flat_map(|note| &note.files).map(String::as_str).collect();
         let last = notes.iter().map(|note| note.created_at).max().unwrap_or_default();
-        let has_all = |commit: &&Commit| {
+        let has_all = |commit: &&BranchCommit| {
             commit.committed_at >= last
                 && files.iter().all(|file| commit.files.iter().any(|(changed, _)| changed == file))
         };

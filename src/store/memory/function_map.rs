@@ -5,7 +5,7 @@
 
 use rusqlite::{Connection, Transaction, params};
 
-use crate::model::{CodeChange, FunctionChange, Millis, SessionId};
+use crate::model::{ChangeKind, FunctionChange, Millis, SessionId};
 use crate::store::StoreError;
 
 /// Number of latest sessions of a project whose changes are kept, whatever their age.
@@ -70,15 +70,15 @@ fn add(known: &mut Vec<Row>, next: &FunctionChange) {
     }
     let result = match (earlier.as_ref().map(|earlier| earlier.change), next.change) {
         // Created and deleted within the session.
-        (Some(CodeChange::New), CodeChange::Deleted) => None,
-        (Some(CodeChange::New), _) => {
-            Some(FunctionChange { change: CodeChange::New, renamed_from: None, ..next })
+        (Some(ChangeKind::New), ChangeKind::Deleted) => None,
+        (Some(ChangeKind::New), _) => {
+            Some(FunctionChange { change: ChangeKind::New, renamed_from: None, ..next })
         }
-        (Some(CodeChange::Deleted), CodeChange::New) => {
-            Some(FunctionChange { change: CodeChange::Modified, ..next })
+        (Some(ChangeKind::Deleted), ChangeKind::New) => {
+            Some(FunctionChange { change: ChangeKind::Modified, ..next })
         }
         // A deleted function is listed under its earlier name.
-        (_, CodeChange::Deleted) => {
+        (_, ChangeKind::Deleted) => {
             let name = next.renamed_from.take();
             Some(FunctionChange { qualified_name: name.unwrap_or(next.qualified_name), ..next })
         }
@@ -100,7 +100,7 @@ fn of_file(database: &Connection, session: &SessionId, file: &str) -> Result<Vec
     let rows = statement.query_map(params![session.as_str(), file], |row| {
         let text = |column| row.get::<_, Option<String>>(column).map(Option::unwrap_or_default);
         let line = |column| row.get::<_, Option<u32>>(column).map(Option::unwrap_or_default);
-        let change = CodeChange::from_word(&row.get::<_, String>(7)?);
+        let change = ChangeKind::from_word(&row.get::<_, String>(7)?);
         let change = change
             .map(|change| {
                 Ok::<_, rusqlite::Error>(FunctionChange {
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
     use crate::store::schema;
 
-    fn change(name: &str, change: CodeChange, from: Option<&str>) -> FunctionChange {
+    fn change(name: &str, change: ChangeKind, from: Option<&str>) -> FunctionChange {
         FunctionChange {
             file_path: "src/lib.rs".into(),
             qualified_name: name.into(),
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn edits_of_a_session_are_merged() {
-        use CodeChange::{Deleted, Modified, New};
+        use ChangeKind::{Deleted, Modified, New};
         let cases: [(&[FunctionChange], &[&str]); 9] = [
             (&[change("a", New, None), change("a", Modified, None)], &["new a"]),
             (&[change("a", New, None), change("a", Deleted, None)], &[]),
@@ -277,12 +277,12 @@ mod tests {
             let session = SessionId(format!("s{number:02}"));
             database.execute(sql, [session.as_str()]).unwrap();
             let transaction = database.transaction().unwrap();
-            record(&transaction, &session, "p", &[change("a", CodeChange::New, None)], number).unwrap();
+            record(&transaction, &session, "p", &[change("a", ChangeKind::New, None)], number).unwrap();
             record(
                 &transaction,
                 &session,
                 "q",
-                &[FunctionChange { file_path: "q".into(), ..change("a", CodeChange::New, None) }],
+                &[FunctionChange { file_path: "q".into(), ..change("a", ChangeKind::New, None) }],
                 number,
             )
             .unwrap();

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use super::new_uid;
 use crate::model::{Category, LearningDraft, Millis, SessionId, confidence_left};
 use crate::store::StoreError;
-use crate::store::corrections::vetoes::Vetoes;
+use crate::store::corrections::vetoes::VetoSet;
 use crate::store::queue::json_ids;
 
 /// A learning.
@@ -33,7 +33,7 @@ pub struct Learning {
 /// The state of a learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are self-explanatory")]
-pub enum Standing {
+pub enum LearningState {
     Active,
     Superseded,
     Forgotten,
@@ -41,11 +41,11 @@ pub enum Standing {
 
 impl Learning {
     /// Returns whether it is active, superseded or forgotten.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> LearningState {
         match (self.is_active, self.superseded_by) {
-            (true, _) => Standing::Active,
-            (false, Some(_)) => Standing::Superseded,
-            (false, None) => Standing::Forgotten,
+            (true, _) => LearningState::Active,
+            (false, Some(_)) => LearningState::Superseded,
+            (false, None) => LearningState::Forgotten,
         }
     }
 
@@ -97,7 +97,7 @@ pub fn get(database: &Connection, id: i64) -> Result<Option<Learning>, StoreErro
 
 /// The decision about a draft.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Step {
+pub struct LearningDecision {
     /// The new learning.
     pub draft: LearningDraft,
     /// An existing learning with the same content.
@@ -127,16 +127,16 @@ const RISE: f64 = 0.25;
 /// Stores a decision, in the transaction of its source.
 pub(in crate::store) fn take(
     transaction: &Transaction<'_>,
-    step: &Step,
+    step: &LearningDecision,
     occasion: Occasion<'_>,
 ) -> Result<i64, StoreError> {
-    if Vetoes::of(transaction, occasion.project)?.blocks(&step.draft.content) {
+    if VetoSet::of(transaction, occasion.project)?.blocks(&step.draft.content) {
         return Err(StoreError::Vetoed);
     }
     let seen = step.seen.map(|id| get(transaction, id)).transpose()?.flatten();
     let id = match seen {
         // It was forgotten in the meantime.
-        Some(learning) if learning.standing() == Standing::Forgotten && occasion.session.is_some() => {
+        Some(learning) if learning.standing() == LearningState::Forgotten && occasion.session.is_some() => {
             return Ok(learning.id);
         }
         Some(learning) => {
@@ -177,7 +177,7 @@ pub(in crate::store) fn credit(
 fn see(
     transaction: &Transaction<'_>,
     learning: &Learning,
-    step: &Step,
+    step: &LearningDecision,
     occasion: Occasion<'_>,
 ) -> Result<(), StoreError> {
     let sql = "SELECT session_id FROM observations WHERE id = ?1";
@@ -239,7 +239,7 @@ pub(in crate::store) fn evidence(database: &Connection, events: &[i64]) -> Resul
 /// Stores a learning that the user wrote, even if it was forgotten: writing it again revokes that.
 pub fn add(
     database: &mut Connection,
-    step: &Step,
+    step: &LearningDecision,
     project: &str,
     now: Millis,
 ) -> Result<Option<Learning>, StoreError> {

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 use super::json_list;
 use crate::model::{Millis, ObservationDraft, SessionId};
 use crate::store::StoreError;
-use crate::store::corrections::vetoes::Vetoes;
+use crate::store::corrections::vetoes::VetoSet;
 
 /// The `provider` of memories that users state themselves.
 pub const PROVIDER: &str = "user";
@@ -42,7 +42,7 @@ pub fn place_of(database: &Connection, id: i64) -> Result<Option<(String, String
 
 /// The result of storing a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kept {
+pub struct SavedMemory {
     /// Its id.
     pub id: i64,
     /// True if it was already stored.
@@ -53,12 +53,12 @@ pub struct Kept {
 const SAME_WITHIN: Millis = 24 * 60 * 60_000;
 
 /// Stores the memory, unless the same one was stored within `SAME_WITHIN`.
-pub fn save(database: &mut Connection, stated: &Stated) -> Result<Kept, StoreError> {
+pub fn save(database: &mut Connection, stated: &Stated) -> Result<SavedMemory, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if let Some(id) = known_memory(&transaction, stated)? {
-        return Ok(Kept { id, known: true });
+        return Ok(SavedMemory { id, known: true });
     }
-    let vetoes = Vetoes::of(&transaction, &stated.project)?;
+    let vetoes = VetoSet::of(&transaction, &stated.project)?;
     if [&stated.draft.title, &stated.draft.summary].into_iter().flatten().any(|text| vetoes.blocks(text)) {
         return Err(StoreError::Vetoed);
     }
@@ -83,7 +83,7 @@ pub fn save(database: &mut Connection, stated: &Stated) -> Result<Kept, StoreErr
     ])?;
     let id = transaction.last_insert_rowid();
     transaction.commit()?;
-    Ok(Kept { id, known: false })
+    Ok(SavedMemory { id, known: false })
 }
 
 fn known_memory(database: &Connection, stated: &Stated) -> Result<Option<i64>, StoreError> {
@@ -131,9 +131,9 @@ pub enum Forgettable {
     Learning(i64),
 }
 
-/// The result of forgetting or restoring an item.
+/// The result of forgetting, restoring or editing an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ChangeOutcome {
     /// The item's title.
     pub title: String,
     /// True if the call changed it.
@@ -145,7 +145,7 @@ pub fn forget(
     database: &mut Connection,
     what: Forgettable,
     now: Millis,
-) -> Result<Option<Outcome>, StoreError> {
+) -> Result<Option<ChangeOutcome>, StoreError> {
     match what {
         Forgettable::Observation(id) => change(
             database,
@@ -167,7 +167,7 @@ pub fn restore(
     database: &mut Connection,
     what: Forgettable,
     now: Millis,
-) -> Result<Option<Outcome>, StoreError> {
+) -> Result<Option<ChangeOutcome>, StoreError> {
     match what {
         Forgettable::Observation(id) => change(
             database,
@@ -192,14 +192,14 @@ fn change(
     update: &str,
     title: &str,
     (id, now): (i64, Millis),
-) -> Result<Option<Outcome>, StoreError> {
+) -> Result<Option<ChangeOutcome>, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let title: Option<String> =
         transaction.prepare_cached(title)?.query_row([id], |row| row.get(0)).optional()?;
     let Some(title) = title else { return Ok(None) };
     let changed = transaction.prepare_cached(update)?.execute(params![id, now])? > 0;
     transaction.commit()?;
-    Ok(Some(Outcome { title, changed }))
+    Ok(Some(ChangeOutcome { title, changed }))
 }
 
 #[cfg(test)]
@@ -235,8 +235,14 @@ mod tests {
     fn a_repeated_statement_is_stored_once() {
         let (_scratch, mut database) = database();
         let first = save(&mut database, &stated("a", "Use zanzibar")).unwrap();
-        assert_eq!(save(&mut database, &stated("a", "Use zanzibar")).unwrap(), Kept { known: true, ..first });
-        assert_eq!(save(&mut database, &stated("b", "Use zanzibar")).unwrap(), Kept { known: true, ..first });
+        assert_eq!(
+            save(&mut database, &stated("a", "Use zanzibar")).unwrap(),
+            SavedMemory { known: true, ..first }
+        );
+        assert_eq!(
+            save(&mut database, &stated("b", "Use zanzibar")).unwrap(),
+            SavedMemory { known: true, ..first }
+        );
         let later = Stated { now: 1_000_000_000_000 + 2 * SAME_WITHIN, ..stated("c", "Use zanzibar") };
         assert!(!save(&mut database, &later).unwrap().known);
         assert_eq!(found(&database, "zanzibar"), 2);
@@ -249,7 +255,7 @@ mod tests {
         let what = Forgettable::Observation(kept.id);
         for changed in [true, false] {
             let outcome = forget(&mut database, what, 5).unwrap();
-            assert_eq!(outcome, Some(Outcome { title: "Use zanzibar".into(), changed }));
+            assert_eq!(outcome, Some(ChangeOutcome { title: "Use zanzibar".into(), changed }));
             assert_eq!(found(&database, "zanzibar"), 0);
         }
         for changed in [true, false] {

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
-use super::corrections::vetoes::Vetoes;
+use super::corrections::vetoes::VetoSet;
 use super::log::{self, LogEntry, log};
 use super::queue::{self, ClaimId, Ending};
 use super::{StoreError, listed};
@@ -21,7 +21,7 @@ use crate::api::ObservationRow;
 use crate::model::{
     Digest, FunctionChange, Millis, ObservationDraft, ObservationType, SessionId, SummaryDraft, TurnLine,
 };
-use learnings::{Occasion, Step};
+use learnings::{LearningDecision, Occasion};
 use sightings::Sighting;
 use traces::{EditTrace, Repair};
 
@@ -82,7 +82,7 @@ pub struct Settlement {
     /// The turn's summary.
     pub summary: Option<SummaryDraft>,
     /// Learnings from the turn.
-    pub learnings: Vec<Step>,
+    pub learnings: Vec<LearningDecision>,
     /// Commands and repairs that become learnings when other sessions have them, too.
     pub sightings: Vec<Sighting>,
     /// The turn's events; their observations are the evidence of its learnings.
@@ -192,9 +192,9 @@ fn learn(
     transaction: &Transaction<'_>,
     settlement: &Settlement,
     place: &SessionColumns,
-    step: &Step,
+    step: &LearningDecision,
 ) -> Result<(), StoreError> {
-    if Vetoes::of(transaction, &place.project)?.blocks(&step.draft.content) {
+    if VetoSet::of(transaction, &place.project)?.blocks(&step.draft.content) {
         return Ok(());
     }
     let mut evidence = learnings::evidence(transaction, &step.draft.sources)?;
@@ -269,7 +269,7 @@ fn store_notes<'a>(
         return Ok(Vec::new());
     }
     let (by_rules, by_model) = notes_of_turn(transaction, settlement)?;
-    let vetoes = Vetoes::of(transaction, &place.project)?;
+    let vetoes = VetoSet::of(transaction, &place.project)?;
     let is_by_rules = settlement.origin.provider == LOCAL;
     if is_by_rules && let Some(note) = by_model.first() {
         add_facts(transaction, *note, &settlement.later_facts)?;
@@ -308,7 +308,7 @@ fn has_edited_note(transaction: &Transaction<'_>, settlement: &Settlement) -> Re
 }
 
 /// Returns the note without vetoed facts; nothing if the note itself is vetoed.
-fn permitted<'a>(observation: &'a NewObservation, vetoes: &Vetoes) -> Option<Cow<'a, NewObservation>> {
+fn permitted<'a>(observation: &'a NewObservation, vetoes: &VetoSet) -> Option<Cow<'a, NewObservation>> {
     let draft = &observation.draft;
     let blocks = |text: &String| vetoes.blocks(text);
     if draft.title.as_ref().is_some_and(blocks) || draft.summary.as_ref().is_some_and(blocks) {

@@ -21,7 +21,7 @@ const NEGATIONS: [&str; 8] = ["no", "not", "never", "without", "cannot", "nicht"
 
 /// The content of a note.
 #[derive(Debug)]
-struct Content {
+struct NoteContent {
     id: i64,
     words: BTreeSet<String>,
     files: BTreeSet<String>,
@@ -29,7 +29,7 @@ struct Content {
     times_seen: i64,
 }
 
-impl Content {
+impl NoteContent {
     fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
         let text = format!("{} {}", row.get::<_, String>(1)?, row.get::<_, String>(2)?);
         let files: Vec<String> = listed(row, 3)?;
@@ -61,7 +61,7 @@ const CONTENT: &str = "id, coalesce(title, ''), coalesce(summary, ''), files_mod
 /// Merges earlier notes of other sessions that say the same into a new note. They are hidden and can be restored.
 pub(super) fn merge(transaction: &Transaction<'_>, note: i64, now: Millis) -> Result<(), StoreError> {
     let sql = format!("SELECT {CONTENT} FROM observations WHERE id = ?1");
-    let mut new = transaction.prepare_cached(&sql)?.query_row([note], Content::read)?;
+    let mut new = transaction.prepare_cached(&sql)?.query_row([note], NoteContent::read)?;
     let before = new.times_seen;
     for old in others(transaction, note)? {
         if !new.repeats(&old) {
@@ -86,7 +86,7 @@ pub(super) fn merge(transaction: &Transaction<'_>, note: i64, now: Millis) -> Re
 
 /// The latest earlier notes of the same project and branch by other sessions on this machine that the user has neither written nor
 /// changed.
-fn others(database: &Connection, note: i64) -> Result<Vec<Content>, StoreError> {
+fn others(database: &Connection, note: i64) -> Result<Vec<NoteContent>, StoreError> {
     let sql = format!(
         "SELECT {CONTENT} FROM observations
          WHERE project = (SELECT project FROM observations WHERE id = ?1)
@@ -98,7 +98,7 @@ fn others(database: &Connection, note: i64) -> Result<Vec<Content>, StoreError> 
          ORDER BY created_at DESC LIMIT ?2"
     );
     let mut statement = database.prepare_cached(&sql)?;
-    let rows = statement.query_map(params![note, MOST_COMPARED], Content::read)?;
+    let rows = statement.query_map(params![note, MOST_COMPARED], NoteContent::read)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -111,8 +111,8 @@ fn words(text: &str) -> BTreeSet<String> {
 mod tests {
     use super::*;
 
-    fn content(text: &str, files: &[&str]) -> Content {
-        Content {
+    fn content(text: &str, files: &[&str]) -> NoteContent {
+        NoteContent {
             id: 1,
             words: words(text),
             files: files.iter().map(|file| (*file).to_owned()).collect(),

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::learnings::{self, Learning, Occasion, Standing, Step};
+use super::learnings::{self, Learning, LearningDecision, LearningState, Occasion};
 use crate::model::{Category, LearningDraft};
 use crate::store::StoreError;
 
@@ -15,14 +15,14 @@ const CONFIDENCE: f64 = 0.5;
 
 /// The kind of a sighting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SightingKind {
     /// A command that checks the project.
     Command,
     /// A command that repaired a failure.
     Repair,
 }
 
-impl Kind {
+impl SightingKind {
     fn as_str(self) -> &'static str {
         match self {
             Self::Command => "command",
@@ -43,7 +43,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sighting {
     /// The kind.
-    pub kind: Kind,
+    pub kind: SightingKind,
     /// The sentence of the learning that it becomes. Ends with the command in backquotes.
     pub subject: String,
     /// The events that contain it.
@@ -102,10 +102,10 @@ fn learn(
     let known = learned(transaction, sighting, occasion.project)?;
     let seen = known.iter().find(|known| known.content == sighting.subject);
     match seen.map(Learning::standing) {
-        Some(Standing::Forgotten) => return Ok(()),
+        Some(LearningState::Forgotten) => return Ok(()),
         // Still in use, even if its old sightings are gone.
-        Some(Standing::Active) if is_new => {}
-        Some(Standing::Superseded) | None if sessions.is_some() && sighting.is_certain => {}
+        Some(LearningState::Active) if is_new => {}
+        Some(LearningState::Superseded) | None if sessions.is_some() && sighting.is_certain => {}
         _ => return Ok(()),
     }
     let is_outdated = |known: &&Learning| {
@@ -117,7 +117,7 @@ fn learn(
     draft.sources.clone_from(&sighting.sources);
     let supersedes =
         known.iter().filter(|_| sessions.is_some()).filter(is_outdated).map(|known| known.id).collect();
-    let step = Step { draft, seen: seen.map(|known| known.id), supersedes };
+    let step = LearningDecision { draft, seen: seen.map(|known| known.id), supersedes };
     let id = match learnings::take(transaction, &step, occasion) {
         Err(StoreError::Vetoed) => return Ok(()),
         taken => taken?,
@@ -189,7 +189,7 @@ mod tests {
         fn record(&mut self, session: &str, subject: &str, is_certain: bool, now: i64) {
             let sql = "INSERT OR IGNORE INTO sessions (id, project, started_at, last_activity_at) VALUES (?1, 'p', 1, 1)";
             self.0.execute(sql, [session]).unwrap();
-            let kind = if subject.contains(" fails ") { Kind::Repair } else { Kind::Command };
+            let kind = if subject.contains(" fails ") { SightingKind::Repair } else { SightingKind::Command };
             let sighting = Sighting { kind, subject: subject.into(), sources: Vec::new(), is_certain };
             let session = SessionId(session.to_owned());
             let transaction = self.0.transaction().unwrap();

@@ -67,7 +67,7 @@ pub struct QueueRow {
     /// Its id.
     pub id: i64,
     /// The kind of work that it asks for.
-    pub kind: Kind,
+    pub kind: QueueKind,
     /// The tool that was used.
     pub tool_name: Option<String>,
     /// The payload, if it has not been dropped.
@@ -92,7 +92,7 @@ pub struct QueueRow {
 
 /// The kind of a queue row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum QueueKind {
     /// An event to observe.
     Observation,
     /// A request to summarise the turn.
@@ -106,9 +106,9 @@ const COLUMNS: &str = "id, kind, tool_name, payload, raw_bytes, prompt_number, c
 impl QueueRow {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let kind = match row.get_ref(1)?.as_str()? {
-            "summarize" => Kind::Summarize,
-            "flush" => Kind::Flush,
-            _ => Kind::Observation,
+            "summarize" => QueueKind::Summarize,
+            "flush" => QueueKind::Flush,
+            _ => QueueKind::Observation,
         };
         Ok(Self {
             id: row.get(0)?,
@@ -153,7 +153,8 @@ pub fn claim(
 ) -> Result<Claim, StoreError> {
     let mut wake_at: Option<Millis> = None;
     let leaves_past = rules.past_under_way && is_used(database, rules.now)?;
-    for Waiting { session, past, is_being_read } in in_order(sessions_with_work(database, rules.now)?, after)
+    for WaitingSession { session, past, is_being_read } in
+        in_order(sessions_with_work(database, rules.now)?, after)
     {
         if busy.contains(&session) || (leaves_past && past.is_some()) {
             continue;
@@ -179,7 +180,7 @@ pub fn claim(
 }
 
 /// A session with open rows.
-struct Waiting {
+struct WaitingSession {
     session: SessionId,
     /// For a session that was read from its history: when it began.
     past: Option<Millis>,
@@ -200,16 +201,16 @@ pub fn is_used(database: &Connection, now: Millis) -> Result<bool, StoreError> {
 const READING_MS: Millis = 5 * 60_000;
 
 /// The sessions with open rows, by their ids. One step of the index for each, however many rows it has.
-fn sessions_with_work(database: &Connection, now: Millis) -> Result<Vec<Waiting>, StoreError> {
+fn sessions_with_work(database: &Connection, now: Millis) -> Result<Vec<WaitingSession>, StoreError> {
     let sql = "SELECT q.session_id, iif(s.origin = 'backfill', s.started_at, NULL),
                       coalesce(s.origin = 'backfill', 0) AND EXISTS (
                         SELECT 1 FROM backfill_files f WHERE f.session_id = s.id AND f.is_done = 0 AND f.read_at > ?2)
                FROM pending_queue q LEFT JOIN sessions s ON s.id = q.session_id
                WHERE q.status IN ('raw', 'processing') AND q.session_id > ?1 ORDER BY q.session_id LIMIT 1";
     let mut next = database.prepare_cached(sql)?;
-    let mut sessions: Vec<Waiting> = Vec::new();
+    let mut sessions: Vec<WaitingSession> = Vec::new();
     let read = |row: &Row<'_>| {
-        Ok(Waiting { session: SessionId(row.get(0)?), past: row.get(1)?, is_being_read: row.get(2)? })
+        Ok(WaitingSession { session: SessionId(row.get(0)?), past: row.get(1)?, is_being_read: row.get(2)? })
     };
     loop {
         let last = sessions.last().map_or("", |waiting| waiting.session.as_str());
@@ -221,7 +222,7 @@ fn sessions_with_work(database: &Connection, now: Millis) -> Result<Vec<Waiting>
 }
 
 /// Live sessions first, in a ring that starts behind `after`; then those of the past, oldest first.
-fn in_order(mut sessions: Vec<Waiting>, after: Option<&SessionId>) -> Vec<Waiting> {
+fn in_order(mut sessions: Vec<WaitingSession>, after: Option<&SessionId>) -> Vec<WaitingSession> {
     let behind = sessions.partition_point(|waiting| after.is_some_and(|after| waiting.session <= *after));
     sessions.rotate_left(behind);
     sessions.sort_by_key(|waiting| (waiting.past.is_some(), waiting.past));
@@ -429,7 +430,7 @@ pub fn open_work(database: &Connection) -> Result<OpenWork, StoreError> {
                AND status = 'raw' ORDER BY id LIMIT 1";
     let mut oldest_of = database.prepare_cached(sql)?;
     let mut oldest_raw_at: Option<Millis> = None;
-    for Waiting { session, .. } in sessions_with_work(database, 0)? {
+    for WaitingSession { session, .. } in sessions_with_work(database, 0)? {
         let at: Option<Millis> = oldest_of.query_row([session.as_str()], |row| row.get(0)).optional()?;
         oldest_raw_at = [oldest_raw_at, at].into_iter().flatten().min();
     }

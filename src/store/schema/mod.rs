@@ -23,7 +23,7 @@ pub const CURRENT: i64 = MIGRATIONS.len() as i64;
 
 /// The version of a database, compared with ours.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum SchemaVersion {
     /// The database is empty.
     Empty,
     /// Ours.
@@ -33,11 +33,11 @@ pub enum Version {
 }
 
 /// Returns the version of an open database; an error if a newer or another program created it.
-pub fn version(database: &Connection) -> Result<Version, StoreError> {
+pub fn version(database: &Connection) -> Result<SchemaVersion, StoreError> {
     let mut found = user_version(database)?;
     if found == 0 {
         if is_empty(database)? {
-            return Ok(Version::Empty);
+            return Ok(SchemaVersion::Empty);
         }
         // Another process may have created the schema between the two reads; tables and version are
         // committed together.
@@ -45,9 +45,9 @@ pub fn version(database: &Connection) -> Result<Version, StoreError> {
     }
     match found {
         0 => Err(StoreError::Foreign),
-        _ if found == CURRENT => Ok(Version::Current),
+        _ if found == CURRENT => Ok(SchemaVersion::Current),
         _ if found > CURRENT => Err(StoreError::Newer { found, known: CURRENT }),
-        _ => Ok(Version::Older(found)),
+        _ => Ok(SchemaVersion::Older(found)),
     }
 }
 
@@ -66,7 +66,7 @@ pub fn create(database: &mut Connection, patience: Duration) -> Result<(), Store
     database.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     switch_to_wal(database, patience)?;
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if version(&transaction)? == Version::Empty {
+    if version(&transaction)? == SchemaVersion::Empty {
         apply(&transaction, 0)?;
     }
     Ok(transaction.commit()?)
@@ -90,10 +90,10 @@ fn switch_to_wal(database: &Connection, patience: Duration) -> Result<(), StoreE
 /// Migrates an older database, after a backup into `backups`. All or nothing.
 #[cfg(feature = "service")]
 pub fn migrate(database: &mut Connection, backups: &Path, now: Millis) -> Result<(), StoreError> {
-    let Version::Older(from) = version(database)? else { return Ok(()) };
+    let SchemaVersion::Older(from) = version(database)? else { return Ok(()) };
     backup::make(database, backups, Reason::BeforeMigration(from), now, |_, _| {})?;
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if let Version::Older(from) = version(&transaction)? {
+    if let SchemaVersion::Older(from) = version(&transaction)? {
         apply(&transaction, from)?;
     }
     Ok(transaction.commit()?)
@@ -123,7 +123,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let mut database = open(&scratch.path().join("x.db"));
         create(&mut database, Duration::from_secs(1)).unwrap();
-        assert_eq!(version(&database).unwrap(), Version::Current);
+        assert_eq!(version(&database).unwrap(), SchemaVersion::Current);
         let mut statement = database
             .prepare(
                 "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY 1",
@@ -184,13 +184,13 @@ mod tests {
                     scope.spawn(|| {
                         barrier.wait();
                         let mut database = open(&path);
-                        if version(&database).unwrap() == Version::Empty {
+                        if version(&database).unwrap() == SchemaVersion::Empty {
                             create(&mut database, Duration::from_secs(5)).unwrap();
                         }
                     });
                 }
             });
-            assert_eq!(version(&open(&path)).unwrap(), Version::Current);
+            assert_eq!(version(&open(&path)).unwrap(), SchemaVersion::Current);
         }
     }
 

@@ -3,7 +3,7 @@
 
 /// A table with primary data.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct PrimaryTable {
     /// Table name.
     pub name: &'static str,
     /// Columns that identify a row across databases.
@@ -14,28 +14,28 @@ pub struct Table {
     pub references: &'static [(&'static str, &'static str)],
 }
 
-const fn numbered(name: &'static str, identity: &'static [&'static str]) -> Table {
-    Table { name, identity, is_numbered: true, references: &[] }
+const fn numbered(name: &'static str, identity: &'static [&'static str]) -> PrimaryTable {
+    PrimaryTable { name, identity, is_numbered: true, references: &[] }
 }
 
 /// Those that others refer to come first.
-pub const TABLES: [Table; 18] = [
-    Table { name: "projects", identity: &["key"], is_numbered: false, references: &[] },
-    Table { name: "sessions", identity: &["id"], is_numbered: false, references: &[] },
+pub const TABLES: [PrimaryTable; 18] = [
+    PrimaryTable { name: "projects", identity: &["key"], is_numbered: false, references: &[] },
+    PrimaryTable { name: "sessions", identity: &["id"], is_numbered: false, references: &[] },
     numbered("user_prompts", &["session_id", "prompt_number"]),
     numbered("pending_queue", &["event_key"]),
     numbered("observations", &["uid"]),
-    Table {
+    PrimaryTable {
         name: "observation_sources",
         identity: &["observation_id", "queue_id"],
         is_numbered: false,
         references: &[("observation_id", "observations"), ("queue_id", "pending_queue")],
     },
-    Table {
+    PrimaryTable {
         references: &[("observation_id", "observations")],
         ..numbered("observation_edits", &["observation_id", "created_at"])
     },
-    Table {
+    PrimaryTable {
         name: "anchors",
         identity: &["observation_id", "file_path", "symbol"],
         is_numbered: false,
@@ -43,7 +43,7 @@ pub const TABLES: [Table; 18] = [
     },
     numbered("branches", &["project", "name"]),
     numbered("session_summaries", &["uid"]),
-    Table {
+    PrimaryTable {
         references: &[("source_observation_id", "observations"), ("superseded_by", "learnings")],
         ..numbered("learnings", &["uid"])
     },
@@ -51,7 +51,7 @@ pub const TABLES: [Table; 18] = [
         "function_map",
         &["session_id", "file_path", "qualified_name", "line_start", "change_type", "snapshot_at"],
     ),
-    Table {
+    PrimaryTable {
         name: "sightings",
         identity: &["project", "kind", "subject", "session_id"],
         is_numbered: false,
@@ -77,7 +77,7 @@ pub const TABLES: [Table; 18] = [
 ];
 
 /// Returns the table with this name.
-pub fn by_name(name: &str) -> Option<&'static Table> {
+pub fn by_name(name: &str) -> Option<&'static PrimaryTable> {
     TABLES.iter().find(|table| table.name == name)
 }
 

@@ -27,7 +27,7 @@ pub struct HistoryFile {
 
 /// The marker of a file: everything before `read_to` is stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Marker {
+pub struct FileMarker {
     /// Its number.
     pub id: i64,
     /// The size that the file had.
@@ -43,11 +43,11 @@ pub struct Marker {
 }
 
 /// Reads a file's marker.
-pub fn marker(database: &Connection, path: &str) -> Result<Option<Marker>, StoreError> {
+pub fn marker(database: &Connection, path: &str) -> Result<Option<FileMarker>, StoreError> {
     let sql = "SELECT id, size, modified_at, read_to, prompts, is_done FROM backfill_files WHERE path = ?1";
     let read = |row: &rusqlite::Row<'_>| {
         let unsigned = |index| row.get::<_, i64>(index).map(|value| u64::try_from(value).unwrap_or_default());
-        Ok(Marker {
+        Ok(FileMarker {
             id: row.get(0)?,
             size: unsigned(1)?,
             modified_at: row.get(2)?,
@@ -61,7 +61,7 @@ pub fn marker(database: &Connection, path: &str) -> Result<Option<Marker>, Store
 
 /// One step of reading a file, in order.
 #[derive(Debug)]
-pub enum Step {
+pub enum ReplayStep {
     /// Something happened.
     Event {
         /// The event.
@@ -93,7 +93,7 @@ pub struct Stored {
 pub fn store(
     database: &mut Connection,
     file: &HistoryFile,
-    steps: &[Step],
+    steps: &[ReplayStep],
     last_prompt: i64,
     is_done: bool,
     now: Millis,
@@ -104,13 +104,13 @@ pub fn store(
     let mut stored = Stored { last_prompt, ..Stored::default() };
     for step in steps {
         match step {
-            Step::Known(number) => stored.last_prompt = stored.last_prompt.max(*number),
-            Step::Restart(offset) => (marker.read_to, marker.prompts) = (*offset, stored.last_prompt),
-            Step::Record(record) => {
+            ReplayStep::Known(number) => stored.last_prompt = stored.last_prompt.max(*number),
+            ReplayStep::Restart(offset) => (marker.read_to, marker.prompts) = (*offset, stored.last_prompt),
+            ReplayStep::Record(record) => {
                 let sql = "INSERT OR IGNORE INTO backfill_records (record, file) VALUES (?1, ?2)";
                 transaction.prepare_cached(sql)?.execute([*record, marker.id])?;
             }
-            Step::Event { event, turn } => {
+            ReplayStep::Event { event, turn } => {
                 if before.is_none() {
                     create_session(&transaction, file, event.at)?;
                 }
@@ -138,7 +138,11 @@ pub fn store(
     Ok(stored)
 }
 
-fn put_marker(transaction: &Transaction<'_>, file: &HistoryFile, now: Millis) -> Result<Marker, StoreError> {
+fn put_marker(
+    transaction: &Transaction<'_>,
+    file: &HistoryFile,
+    now: Millis,
+) -> Result<FileMarker, StoreError> {
     let sql = "INSERT INTO backfill_files (path, agent, session_id, size, modified_at, with_model, title, read_at)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
                ON CONFLICT (path) DO UPDATE SET session_id = excluded.session_id, size = excluded.size,
@@ -159,7 +163,11 @@ fn put_marker(transaction: &Transaction<'_>, file: &HistoryFile, now: Millis) ->
     Ok(marker(transaction, &file.path)?.unwrap_or_default())
 }
 
-fn finish_marker(transaction: &Transaction<'_>, marker: &Marker, is_done: bool) -> Result<(), StoreError> {
+fn finish_marker(
+    transaction: &Transaction<'_>,
+    marker: &FileMarker,
+    is_done: bool,
+) -> Result<(), StoreError> {
     let sql = "UPDATE backfill_files SET read_to = ?2, prompts = ?3, is_done = ?4 WHERE id = ?1";
     let row = params![marker.id, signed(marker.read_to), marker.prompts, is_done];
     transaction.prepare_cached(sql)?.execute(row)?;

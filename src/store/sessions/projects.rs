@@ -13,7 +13,7 @@ use crate::store::StoreError;
 
 /// A project's request for a name.
 #[derive(Debug, Clone, Copy)]
-pub struct Claim<'a> {
+pub struct NameClaim<'a> {
     /// The project key.
     pub key: &'a str,
     /// The preferred name.
@@ -24,7 +24,7 @@ pub struct Claim<'a> {
     pub path: &'a str,
 }
 
-impl<'a> Claim<'a> {
+impl<'a> NameClaim<'a> {
     /// Builds the claim of a session's project.
     pub fn of_session(session: &'a SessionStamp) -> Self {
         let SessionStamp { project_key, project, is_alias, project_path, .. } = session;
@@ -35,7 +35,7 @@ impl<'a> Claim<'a> {
 /// Returns the name of the project; if it has none, the unique name that it would get.
 pub fn name_of(database: &Connection, project: &Project) -> Result<String, StoreError> {
     let path = project.path.to_string_lossy();
-    let claim = Claim { key: &project.key, name: &project.name, is_alias: project.is_alias, path: &path };
+    let claim = NameClaim { key: &project.key, name: &project.name, is_alias: project.is_alias, path: &path };
     Ok(match known(database, claim.key)? {
         Some(name) => name,
         None => new_name(database, &claim)?,
@@ -44,7 +44,7 @@ pub fn name_of(database: &Connection, project: &Project) -> Result<String, Store
 
 /// Returns the name of the project, and assigns one if it has none. Runs in the caller's
 /// transaction.
-pub fn assign(transaction: &Connection, claim: &Claim<'_>) -> Result<String, StoreError> {
+pub fn assign(transaction: &Connection, claim: &NameClaim<'_>) -> Result<String, StoreError> {
     if let Some(name) = known(transaction, claim.key)? {
         return Ok(name);
     }
@@ -61,7 +61,7 @@ pub fn known(database: &Connection, key: &str) -> Result<Option<String>, StoreEr
 }
 
 /// Chooses a name for a key that has none.
-fn new_name(database: &Connection, claim: &Claim<'_>) -> Result<String, StoreError> {
+fn new_name(database: &Connection, claim: &NameClaim<'_>) -> Result<String, StoreError> {
     if claim.is_alias {
         return Ok(claim.name.to_owned());
     }
@@ -81,7 +81,7 @@ fn new_name(database: &Connection, claim: &Claim<'_>) -> Result<String, StoreErr
 
 /// Candidate names, in order of preference: the folder, then with the owner, then with the parent
 /// directory.
-fn candidates(claim: &Claim<'_>) -> impl Iterator<Item = String> {
+fn candidates(claim: &NameClaim<'_>) -> impl Iterator<Item = String> {
     let above = |path: &str| path.rsplit('/').nth(1).filter(|above| !above.is_empty()).map(str::to_owned);
     let owner = claim.key.strip_prefix("git:").and_then(above);
     let name = claim.name.to_owned();
@@ -100,7 +100,7 @@ fn is_taken(database: &Connection, name: &str) -> Result<bool, StoreError> {
 #[cfg(feature = "service")]
 pub fn settle(database: &mut Connection, project: &Project) -> Result<String, StoreError> {
     let path = project.path.to_string_lossy();
-    let claim = Claim { key: &project.key, name: &project.name, is_alias: project.is_alias, path: &path };
+    let claim = NameClaim { key: &project.key, name: &project.name, is_alias: project.is_alias, path: &path };
     let transaction = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let name = assign(&transaction, &claim)?;
     transaction.commit()?;

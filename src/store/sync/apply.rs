@@ -8,7 +8,9 @@ use serde_json::{Map, Value};
 use super::super::StoreError;
 use super::burial;
 use super::collect::{Collector, collect_item, is_dirty};
-use super::content::{self, Content, Kind, MARKS, Shape, mark_of, row_of, shape_of, uid_of};
+use super::content::{
+    self, MARKS, RecordContent, RecordKind, SyncedTable, mark_of, row_of, shape_of, uid_of,
+};
 use super::forgotten::{self, Tombstone};
 use super::hlc::{Hlc, MAX_AHEAD_MS};
 use super::refused::refuse;
@@ -40,7 +42,7 @@ pub struct Incoming {
 
 /// The result of applying a batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ApplyReport {
     /// Records that changed something, or were known.
     pub applied: usize,
     /// Records that were set aside.
@@ -54,13 +56,13 @@ pub fn apply(
     records: &[Incoming],
     cursor: i64,
     collector: Collector<'_>,
-) -> Result<Outcome, StoreError> {
+) -> Result<ApplyReport, StoreError> {
     let mut transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if let Some(server_now) = collector.server_now {
         // First: a tombstone with a wrong clock would cover digests that it does not cover elsewhere.
         restamp(&transaction, server_now)?;
     }
-    let mut outcome = Outcome::default();
+    let mut outcome = ApplyReport::default();
     for record in records {
         let savepoint = transaction.savepoint()?;
         match apply_record(&savepoint, device, record, collector) {
@@ -81,7 +83,7 @@ pub fn apply(
             Err(error) => return Err(error),
         }
     }
-    if records.iter().any(|record| record.kind == Kind::Veto as i16) {
+    if records.iter().any(|record| record.kind == RecordKind::Veto as i16) {
         vetoes::enforce(&transaction, collector.now)?;
     }
     mark_cursor(&transaction, device, cursor)?;
@@ -101,7 +103,7 @@ fn apply_record(
         Ok(None) => return Ok(None),
         Err(reason) => return Ok(Some(reason.clone())),
     };
-    let Some(kind) = Kind::from_code(record.kind) else {
+    let Some(kind) = RecordKind::from_code(record.kind) else {
         return Ok(Some(format!(
             "its kind {} is unknown to this version: upgrade claude-mem, then run `claude-mem sync repair`",
             record.kind
@@ -116,7 +118,7 @@ fn apply_record(
     let sql =
         "UPDATE sync_state SET clock = max(clock, ?1), seen = max(seen, ?1) WHERE clock < ?1 OR seen < ?1";
     transaction.prepare_cached(sql)?.execute([record.hlc])?;
-    if kind == Kind::Forget {
+    if kind == RecordKind::Forget {
         let Ok(tombstones) = serde_json::from_value::<Vec<Tombstone>>(body["forget"].clone()) else {
             return Ok(Some("its body is not a list of tombstones".into()));
         };
@@ -156,12 +158,12 @@ fn apply_record(
     }
 }
 
-fn parse(kind: Kind, body: &Value) -> Option<Content> {
+fn parse(kind: RecordKind, body: &Value) -> Option<RecordContent> {
     let text = |name: &str| body[name].as_str().map(str::to_owned);
     let item = text("item").filter(|item| item.len() > 2 && item.as_bytes()[1] == b':')?;
     let is_its = match kind {
-        Kind::Mark => mark_of(&item).is_some(),
-        Kind::Veto => veto::is_valid(&item, body["project"].as_str()?),
+        RecordKind::Mark => mark_of(&item).is_some(),
+        RecordKind::Veto => veto::is_valid(&item, body["project"].as_str()?),
         _ => shape_of(&item).is_some_and(|shape| shape.kind == kind),
     };
     if !is_its {
@@ -172,7 +174,7 @@ fn parse(kind: Kind, body: &Value) -> Option<Content> {
         // A later version may have more columns.
         row.retain(|column, value| shape.columns.contains(&column.as_str()) && !value.is_null());
     }
-    Some(Content {
+    Some(RecordContent {
         kind,
         item,
         project: text("project")?,
@@ -187,8 +189,8 @@ fn parse(kind: Kind, body: &Value) -> Option<Content> {
 
 /// True if another member's record would change a memory that the team does not have, or block a
 /// statement in all projects.
-fn is_private(database: &Connection, part: &Content) -> Result<bool, StoreError> {
-    if part.kind == Kind::Veto && part.project.is_empty() {
+fn is_private(database: &Connection, part: &RecordContent) -> Result<bool, StoreError> {
+    if part.kind == RecordKind::Veto && part.project.is_empty() {
         return Ok(true);
     }
     let row = row_of(&part.item);
@@ -197,7 +199,8 @@ fn is_private(database: &Connection, part: &Content) -> Result<bool, StoreError>
                  (SELECT 'o:' || uid FROM observations WHERE session_id = ?1
                   UNION ALL SELECT 's:' || uid FROM session_summaries WHERE session_id = ?1)";
     let is_of_team = forgotten::is_of_team(database, &row)?
-        || (part.kind == Kind::Session && database.prepare_cached(sql)?.exists([uid_of(&part.item)])?);
+        || (part.kind == RecordKind::Session
+            && database.prepare_cached(sql)?.exists([uid_of(&part.item)])?);
     Ok(!is_of_team && !content::read(database, &row)?.is_empty())
 }
 
@@ -211,17 +214,19 @@ fn is_newer(database: &Connection, item: &str, hlc: i64, device: &str) -> Result
 
 fn apply_row(
     transaction: &Connection,
-    shape: &'static Shape,
-    part: &Content,
+    shape: &'static SyncedTable,
+    part: &RecordContent,
     (record, device): (&Incoming, &str),
     now: Millis,
 ) -> Result<Option<String>, StoreError> {
     let project = content::local_name(transaction, &part.project, &part.name)?;
     let uid = uid_of(&part.item);
     match shape.kind {
-        Kind::Veto => veto::store(transaction, part, project.as_deref().unwrap_or_default())?,
-        Kind::Session => upsert_session(transaction, part, project.as_deref().unwrap_or_default())?,
-        Kind::Learning => upsert(transaction, shape, part, project.clone().map_or(Sql::Null, Sql::Text))?,
+        RecordKind::Veto => veto::store(transaction, part, project.as_deref().unwrap_or_default())?,
+        RecordKind::Session => upsert_session(transaction, part, project.as_deref().unwrap_or_default())?,
+        RecordKind::Learning => {
+            upsert(transaction, shape, part, project.clone().map_or(Sql::Null, Sql::Text))?
+        }
         _ => {
             let project = project.clone().unwrap_or_default();
             ensure_session(transaction, part, &project)?;
@@ -234,7 +239,7 @@ fn apply_row(
     let sql = "DELETE FROM sync_dirty WHERE item = ?1";
     transaction.prepare_cached(sql)?.execute([&part.item])?;
     // A session of this machine keeps its other columns, so that its content is not the record's.
-    if shape.kind == Kind::Session
+    if shape.kind == RecordKind::Session
         && let Some(read) = content::read(transaction, &part.item)?.first()
     {
         let sql = "UPDATE sync_items SET hash = ?2 WHERE item = ?1";
@@ -246,7 +251,12 @@ fn apply_row(
 
 /// Updates the row, or inserts it. Not as one upsert: its conflict clause would replace those of the
 /// triggers.
-fn upsert(transaction: &Connection, shape: &Shape, part: &Content, project: Sql) -> Result<(), StoreError> {
+fn upsert(
+    transaction: &Connection,
+    shape: &SyncedTable,
+    part: &RecordContent,
+    project: Sql,
+) -> Result<(), StoreError> {
     let numbered = || shape.columns.iter().zip(3..);
     let values = [Sql::Text(uid_of(&part.item).to_owned()), project];
     let values = values.into_iter().chain(shape.columns.iter().map(|column| sql_value(&part.row, column)));
@@ -274,7 +284,7 @@ fn sql_value(row: &Map<String, Value>, column: &str) -> Sql {
 }
 
 /// Stores a digest. A session of this machine keeps everything but its digest.
-fn upsert_session(transaction: &Connection, part: &Content, project: &str) -> Result<(), StoreError> {
+fn upsert_session(transaction: &Connection, part: &RecordContent, project: &str) -> Result<(), StoreError> {
     let columns = ["agent", "branch", "title", "outcome", "open_items", "started_at", "last_activity_at"];
     let identity = [uid_of(&part.item), &part.project, project].map(|text| Sql::Text(text.to_owned()));
     let values = identity.into_iter().chain(columns.map(|column| sql_value(&part.row, column)));
@@ -296,7 +306,7 @@ fn upsert_session(transaction: &Connection, part: &Content, project: &str) -> Re
 }
 
 /// Creates the session of a memory whose digest has not arrived.
-fn ensure_session(transaction: &Connection, part: &Content, project: &str) -> Result<(), StoreError> {
+fn ensure_session(transaction: &Connection, part: &RecordContent, project: &str) -> Result<(), StoreError> {
     let sql = "INSERT OR IGNORE INTO sessions (id, project_key, project, started_at, last_activity_at, ended_at, origin, status)
                VALUES (?1, ?2, ?3, ?4, ?4, ?4, 'sync', 'completed')";
     let session = part.row.get("session_id").and_then(Value::as_str);
@@ -306,7 +316,7 @@ fn ensure_session(transaction: &Connection, part: &Content, project: &str) -> Re
 
 fn note_version(
     transaction: &Connection,
-    part: &Content,
+    part: &RecordContent,
     record: &Incoming,
     device: &str,
 ) -> Result<(), StoreError> {
@@ -322,7 +332,7 @@ fn note_version(
 /// Stores a mark, and applies it if its memory is here.
 fn apply_mark(
     transaction: &Connection,
-    part: &Content,
+    part: &RecordContent,
     (record, device): (&Incoming, &str),
 ) -> Result<Option<String>, StoreError> {
     note_version(transaction, part, record, device)?;
@@ -352,14 +362,16 @@ fn set_mark(
 }
 
 /// Applies what arrived before the memory: its own marks, and references to it.
-fn apply_waiting(transaction: &Connection, shape: &Shape, uid: &str) -> Result<(), StoreError> {
-    if !matches!(shape.kind, Kind::Observation | Kind::Learning) {
+fn apply_waiting(transaction: &Connection, shape: &SyncedTable, uid: &str) -> Result<(), StoreError> {
+    if !matches!(shape.kind, RecordKind::Observation | RecordKind::Learning) {
         return Ok(());
     }
     let item = format!("{}:{uid}", shape.letter);
     let sql = "SELECT 1 FROM sync_items WHERE refers = ?1
                UNION ALL SELECT 1 FROM sync_items WHERE item IN ('h:' || ?2, 'p:' || ?2, 'a:' || ?2, 'q:' || ?2)";
-    if shape.kind == Kind::Observation && !transaction.prepare_cached(sql)?.exists(params![item, uid])? {
+    if shape.kind == RecordKind::Observation
+        && !transaction.prepare_cached(sql)?.exists(params![item, uid])?
+    {
         return Ok(());
     }
     for mark in MARKS.iter().filter(|mark| mark.of == shape.kind) {
@@ -373,14 +385,14 @@ fn apply_waiting(transaction: &Connection, shape: &Shape, uid: &str) -> Result<(
             set_mark(transaction, &item, &row, refers.as_deref())?;
         }
     }
-    if shape.kind == Kind::Learning {
+    if shape.kind == RecordKind::Learning {
         let sql = "UPDATE learnings SET source_observation_id =
                      (SELECT o.id FROM sync_items i JOIN observations o ON 'o:' || o.uid = i.refers WHERE i.item = 'l:' || ?1)
                    WHERE uid = ?1";
         transaction.prepare_cached(sql)?.execute([uid])?;
     }
     let (column, target) = match shape.kind {
-        Kind::Observation => ("source_observation_id", "observations"),
+        RecordKind::Observation => ("source_observation_id", "observations"),
         _ => ("superseded_by", "learnings"),
     };
     let sql = format!(

@@ -7,7 +7,7 @@ use super::super::maintenance::forget::{self, Selection};
 use super::super::projects;
 use super::apply::Incoming;
 use super::collect::Collector;
-use super::content::{self, Content, Kind, UNTITLED, uid_of};
+use super::content::{self, RecordContent, RecordKind, UNTITLED, uid_of};
 use super::forgotten::{self, Tombstone, is_of_team, items_of, queue_purges};
 use super::hlc::Hlc;
 use crate::model::Millis;
@@ -94,12 +94,12 @@ fn erase_empty(
 /// Deletes the row of a forgotten memory that came back. `is_foreign`: only other members forgot it.
 pub(super) fn erase_again(
     transaction: &Connection,
-    part: &Content,
+    part: &RecordContent,
     is_foreign: bool,
     collector: Collector<'_>,
 ) -> Result<(), StoreError> {
     let mut selection = Selection::default();
-    if part.kind == Kind::Session {
+    if part.kind == RecordKind::Session {
         let keys = [format!("session:{}", uid_of(&part.item)), format!("project:{}", part.project)];
         let sql =
             "SELECT max(until), max(hlc) FROM sync_forgotten WHERE key IN (?1, ?2) AND is_foreign <= ?3";
@@ -116,15 +116,15 @@ pub(super) fn erase_again(
 }
 
 fn select_item(database: &Connection, item: &str, selection: &mut Selection) -> Result<(), StoreError> {
-    let shape = content::shape_of(item).filter(|shape| shape.kind != Kind::Session);
+    let shape = content::shape_of(item).filter(|shape| shape.kind != RecordKind::Session);
     let Some(shape) = shape else { return Ok(()) };
     let sql = format!("SELECT id FROM {} WHERE uid = ?1", shape.table);
     let id: Option<i64> =
         database.prepare_cached(&sql)?.query_row([uid_of(item)], |row| row.get(0)).optional()?;
     let ids = match shape.kind {
-        Kind::Observation => &mut selection.observations,
-        Kind::Summary => &mut selection.summaries,
-        Kind::Veto => &mut selection.vetoes,
+        RecordKind::Observation => &mut selection.observations,
+        RecordKind::Summary => &mut selection.summaries,
+        RecordKind::Veto => &mut selection.vetoes,
         _ => &mut selection.learnings,
     };
     ids.extend(id);
@@ -187,8 +187,8 @@ fn forget_project(
         // The clock decides about a digest, as in `is_forgotten`.
         let sql = "SELECT 1 FROM sync_items WHERE item = ?1 AND hlc > ?2";
         let is_later_digest = transaction.prepare_cached(sql)?.exists(params![item, tomb.hlc.0])?;
-        let is_dead = |part: &Content| match part.kind {
-            Kind::Session => !is_later_digest,
+        let is_dead = |part: &RecordContent| match part.kind {
+            RecordKind::Session => !is_later_digest,
             _ => part.at <= tomb.until,
         };
         if parts.first().is_some_and(is_dead) {

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::super::StoreError;
 use super::super::memory::new_uid;
-use super::content::{self, Content, Kind, SHAPES, Shares};
+use super::content::{self, RecordContent, RecordKind, SHAPES, Shares};
 use super::hlc::Hlc;
 use super::state::restamp;
 use super::veto;
@@ -14,12 +14,12 @@ use crate::model::{Digest, Millis, TurnLine};
 
 /// A record that waits for the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outgoing {
+pub struct OutgoingRecord {
     /// Its number in this device's log.
     pub seq: i64,
     /// Its id.
     pub id: String,
-    /// The number of its [`Kind`].
+    /// The number of its [`RecordKind`].
     pub kind: i16,
     /// The memory that it is about; empty for a tombstone.
     pub item: String,
@@ -55,7 +55,7 @@ pub fn next_batch(
     collector: Collector<'_>,
     sent: i64,
     (max_records, max_bytes): (u32, usize),
-) -> Result<Vec<Outgoing>, StoreError> {
+) -> Result<Vec<OutgoingRecord>, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut batch = Vec::new();
     while batch.is_empty() {
@@ -114,7 +114,7 @@ pub(super) fn collect_item(
     Ok(())
 }
 
-fn send(transaction: &Connection, collector: Collector<'_>, part: &Content) -> Result<(), StoreError> {
+fn send(transaction: &Connection, collector: Collector<'_>, part: &RecordContent) -> Result<(), StoreError> {
     let share = collector.shares.of(&part.project);
     if share == Share::None {
         return Ok(());
@@ -130,7 +130,7 @@ fn send(transaction: &Connection, collector: Collector<'_>, part: &Content) -> R
     if is_known || (known.is_none() && part.is_default) {
         return Ok(());
     }
-    let outgoing = Outgoing {
+    let outgoing = OutgoingRecord {
         seq: 0,
         id: new_uid(),
         kind: part.kind as i16,
@@ -153,9 +153,9 @@ fn send(transaction: &Connection, collector: Collector<'_>, part: &Content) -> R
 /// Returns the version that a change made here gets. A memory's first version has the time of the
 /// memory: the same one on two devices, or on a device that comes back after a long time, must not
 /// win over a later change.
-fn version(database: &Connection, collector: Collector<'_>, part: &Content) -> Result<Hlc, StoreError> {
+fn version(database: &Connection, collector: Collector<'_>, part: &RecordContent) -> Result<Hlc, StoreError> {
     let sql = "SELECT 1 FROM sync_items WHERE item = ?1";
-    if part.kind != Kind::Mark && !database.prepare_cached(sql)?.exists([&part.item])? {
+    if part.kind != RecordKind::Mark && !database.prepare_cached(sql)?.exists([&part.item])? {
         return Ok(Hlc::at(part.at));
     }
     let clock =
@@ -164,11 +164,11 @@ fn version(database: &Connection, collector: Collector<'_>, part: &Content) -> R
 }
 
 /// Appends a record to this device's log.
-pub(super) fn enqueue(transaction: &Connection, outgoing: &Outgoing) -> Result<(), StoreError> {
+pub(super) fn enqueue(transaction: &Connection, outgoing: &OutgoingRecord) -> Result<(), StoreError> {
     let sql = "UPDATE sync_state SET seq = seq + 1, clock = max(clock, ?1) RETURNING seq";
     let seq: i64 = transaction.prepare_cached(sql)?.query_row([outgoing.hlc], |row| row.get(0))?;
     let sql = "INSERT INTO sync_outbox (seq, id, kind, item, project, hlc, shared, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-    let Outgoing { id, kind, item, project, hlc, is_shared, body, .. } = outgoing;
+    let OutgoingRecord { id, kind, item, project, hlc, is_shared, body, .. } = outgoing;
     transaction.prepare_cached(sql)?.execute(params![seq, id, kind, item, project, hlc, is_shared, body])?;
     Ok(())
 }
@@ -179,11 +179,11 @@ pub fn outbox(
     after: i64,
     max_records: u32,
     max_bytes: usize,
-) -> Result<Vec<Outgoing>, StoreError> {
+) -> Result<Vec<OutgoingRecord>, StoreError> {
     let sql = "SELECT seq, id, kind, item, project, hlc, shared, body FROM sync_outbox WHERE seq > ?1 ORDER BY seq LIMIT ?2";
     let mut statement = database.prepare_cached(sql)?;
     let rows = statement.query_map(params![after, max_records], |row| {
-        Ok(Outgoing {
+        Ok(OutgoingRecord {
             seq: row.get(0)?,
             id: row.get(1)?,
             kind: row.get(2)?,
@@ -233,7 +233,7 @@ pub fn enqueue_everything(database: &Connection) -> Result<(), StoreError> {
 /// Sets an unsendable record aside: its place in the log stays, without a body.
 pub fn withhold(
     database: &mut Connection,
-    record: &Outgoing,
+    record: &OutgoingRecord,
     reason: &str,
     now: Millis,
 ) -> Result<(), StoreError> {

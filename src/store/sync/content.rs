@@ -1,7 +1,7 @@
 //! The content of a memory as a record carries it: the columns of its row, and the marks that
 //! change independently of them.
 //!
-//! A new kind of memory is a [`Shape`]; a new independent property is a [`Mark`].
+//! A new kind of memory is a [`SyncedTable`]; a new independent property is a [`Mark`].
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::StoreError;
-use super::super::projects::{self, Claim};
+use super::super::projects::{self, NameClaim};
 use crate::config::Share;
 use crate::model::Millis;
 
 /// The kind of a record. The numbers are part of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are self-explanatory")]
-pub enum Kind {
+pub enum RecordKind {
     Observation = 1,
     Summary = 2,
     Learning = 3,
@@ -28,10 +28,10 @@ pub enum Kind {
     Veto = 7,
 }
 
-impl Kind {
+impl RecordKind {
     /// Returns the kind with this number.
     pub fn from_code(code: i16) -> Option<Self> {
-        use Kind::{Forget, Learning, Mark, Observation, Session, Summary, Veto};
+        use RecordKind::{Forget, Learning, Mark, Observation, Session, Summary, Veto};
         let all = [Observation, Summary, Learning, Session, Mark, Forget, Veto];
         all.into_iter().find(|kind| *kind as i16 == code)
     }
@@ -61,8 +61,8 @@ impl Shares {
 
 /// A table whose rows are synchronised.
 #[derive(Debug)]
-pub(super) struct Shape {
-    pub kind: Kind,
+pub(super) struct SyncedTable {
+    pub kind: RecordKind,
     pub letter: char,
     pub table: &'static str,
     /// The column that identifies a row on every device.
@@ -73,9 +73,9 @@ pub(super) struct Shape {
     pub at: &'static str,
 }
 
-pub(super) const SHAPES: [Shape; 5] = [
-    Shape {
-        kind: Kind::Observation,
+pub(super) const SHAPES: [SyncedTable; 5] = [
+    SyncedTable {
+        kind: RecordKind::Observation,
         letter: 'o',
         table: "observations",
         key: "uid",
@@ -102,8 +102,8 @@ pub(super) const SHAPES: [Shape; 5] = [
         ],
         at: "created_at",
     },
-    Shape {
-        kind: Kind::Summary,
+    SyncedTable {
+        kind: RecordKind::Summary,
         letter: 's',
         table: "session_summaries",
         key: "uid",
@@ -127,24 +127,24 @@ pub(super) const SHAPES: [Shape; 5] = [
         ],
         at: "created_at",
     },
-    Shape {
-        kind: Kind::Learning,
+    SyncedTable {
+        kind: RecordKind::Learning,
         letter: 'l',
         table: "learnings",
         key: "uid",
         columns: &["category", "content", "confidence", "times_seen", "created_at", "updated_at"],
         at: "created_at",
     },
-    Shape {
-        kind: Kind::Session,
+    SyncedTable {
+        kind: RecordKind::Session,
         letter: 'd',
         table: "sessions",
         key: "id",
         columns: &["agent", "branch", "title", "outcome", "open_items", "started_at", "last_activity_at"],
         at: "last_activity_at",
     },
-    Shape {
-        kind: Kind::Veto,
+    SyncedTable {
+        kind: RecordKind::Veto,
         letter: 'v',
         table: "sync_vetoes",
         key: "uid",
@@ -154,7 +154,7 @@ pub(super) const SHAPES: [Shape; 5] = [
 ];
 
 /// Returns the shape of an item.
-pub(super) fn shape_of(item: &str) -> Option<&'static Shape> {
+pub(super) fn shape_of(item: &str) -> Option<&'static SyncedTable> {
     SHAPES.iter().find(|shape| item.starts_with(shape.letter) && item[1..].starts_with(':'))
 }
 
@@ -165,8 +165,8 @@ pub(super) fn uid_of(item: &str) -> &str {
 
 /// One part of a memory: its row, or a mark.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Content {
-    pub kind: Kind,
+pub(super) struct RecordContent {
+    pub kind: RecordKind,
     pub item: String,
     /// The project key; empty for a learning that holds everywhere.
     pub project: String,
@@ -183,10 +183,10 @@ pub(super) struct Content {
 /// The hash of every session without a digest.
 pub(super) const UNTITLED: i64 = 1;
 
-impl Content {
+impl RecordContent {
     /// True for a session without a digest.
     pub fn is_untitled(&self) -> bool {
-        self.kind == Kind::Session && !self.row.contains_key("title")
+        self.kind == RecordKind::Session && !self.row.contains_key("title")
     }
 
     /// Returns a hash of the parts that a change of the memory changes.
@@ -196,15 +196,15 @@ impl Content {
         }
         let row = serde_json::to_string(&self.row).unwrap_or_default();
         // The evidence of a learning may be missing here; its other columns change with it.
-        let refers = self.refers.as_deref().filter(|_| self.kind == Kind::Mark).unwrap_or_default();
+        let refers = self.refers.as_deref().filter(|_| self.kind == RecordKind::Mark).unwrap_or_default();
         xxh3_64(format!("{refers}\n{row}").as_bytes()).cast_signed()
     }
 
     /// Returns the part of it that `sync_items` keeps.
     pub fn kept_value(&self) -> Option<String> {
         match self.kind {
-            Kind::Mark => serde_json::to_string(&self.row).ok(),
-            Kind::Veto => Some(self.at.to_string()),
+            RecordKind::Mark => serde_json::to_string(&self.row).ok(),
+            RecordKind::Veto => Some(self.at.to_string()),
             _ => None,
         }
     }
@@ -229,12 +229,12 @@ fn redacted(value: &Value, redact: fn(&str) -> String) -> Value {
 }
 
 /// Reads the parts of an item: its row first, then its marks. Empty if there is no such row.
-pub(super) fn read(database: &Connection, item: &str) -> Result<Vec<Content>, StoreError> {
+pub(super) fn read(database: &Connection, item: &str) -> Result<Vec<RecordContent>, StoreError> {
     let Some(shape) = shape_of(item) else { return Ok(Vec::new()) };
     let columns: Vec<String> = shape.columns.iter().map(|column| format!("t.{column}")).collect();
     let (session, join) = match shape.kind {
-        Kind::Session => ("t.id, t.project_key", ""),
-        Kind::Learning | Kind::Veto => ("NULL, ''", ""),
+        RecordKind::Session => ("t.id, t.project_key", ""),
+        RecordKind::Learning | RecordKind::Veto => ("NULL, ''", ""),
         _ => ("t.session_id, s.project_key", "JOIN sessions s ON s.id = t.session_id"),
     };
     let sql = format!(
@@ -264,7 +264,7 @@ pub(super) fn read(database: &Connection, item: &str) -> Result<Vec<Content>, St
         Some(name) => project_key(database, session_key, name)?,
         None => String::new(),
     };
-    let mut content = Content {
+    let mut content = RecordContent {
         kind: shape.kind,
         item: item.to_owned(),
         project: key,
@@ -282,8 +282,8 @@ pub(super) fn read(database: &Connection, item: &str) -> Result<Vec<Content>, St
 }
 
 /// Returns the observation that supports a learning.
-fn evidence(database: &Connection, shape: &Shape, item: &str) -> Result<Option<String>, StoreError> {
-    if shape.kind != Kind::Learning {
+fn evidence(database: &Connection, shape: &SyncedTable, item: &str) -> Result<Option<String>, StoreError> {
+    if shape.kind != RecordKind::Learning {
         return Ok(None);
     }
     let sql = "SELECT 'o:' || o.uid FROM learnings l JOIN observations o ON o.id = l.source_observation_id WHERE l.uid = ?1";
@@ -295,7 +295,7 @@ fn evidence(database: &Connection, shape: &Shape, item: &str) -> Result<Option<S
 #[derive(Debug)]
 pub(super) struct Mark {
     pub letter: char,
-    pub of: Kind,
+    pub of: RecordKind,
     /// The column that holds it.
     pub column: &'static str,
     /// The value that every memory begins with.
@@ -303,10 +303,10 @@ pub(super) struct Mark {
 }
 
 pub(super) const MARKS: [Mark; 4] = [
-    Mark { letter: 'h', of: Kind::Observation, column: "deleted_at", default: None },
-    Mark { letter: 'p', of: Kind::Observation, column: "pinned_at", default: None },
-    Mark { letter: 'a', of: Kind::Learning, column: "is_active", default: Some(1) },
-    Mark { letter: 'q', of: Kind::Learning, column: "pinned_at", default: None },
+    Mark { letter: 'h', of: RecordKind::Observation, column: "deleted_at", default: None },
+    Mark { letter: 'p', of: RecordKind::Observation, column: "pinned_at", default: None },
+    Mark { letter: 'a', of: RecordKind::Learning, column: "is_active", default: Some(1) },
+    Mark { letter: 'q', of: RecordKind::Learning, column: "pinned_at", default: None },
 ];
 
 /// Returns the mark that an item is about.
@@ -321,15 +321,19 @@ pub(super) fn row_of(item: &str) -> String {
 }
 
 /// Reads the marks of a memory.
-fn marks(database: &Connection, shape: &Shape, content: &Content) -> Result<Vec<Content>, StoreError> {
+fn marks(
+    database: &Connection,
+    shape: &SyncedTable,
+    content: &RecordContent,
+) -> Result<Vec<RecordContent>, StoreError> {
     let uid = uid_of(&content.item);
     let mut marks = Vec::new();
     for mark in MARKS.iter().filter(|mark| mark.of == shape.kind) {
         let sql = format!("SELECT {} FROM {} WHERE uid = ?1", mark.column, shape.table);
         let value: Option<i64> = database.prepare_cached(&sql)?.query_row([uid], |row| row.get(0))?;
         let refers = if mark.letter == 'a' { superseding(database, uid)? } else { None };
-        marks.push(Content {
-            kind: Kind::Mark,
+        marks.push(RecordContent {
+            kind: RecordKind::Mark,
             item: format!("{}:{uid}", mark.letter),
             row: Map::from_iter([("value".to_owned(), json!(value))]),
             is_default: value == mark.default && refers.is_none(),
@@ -376,5 +380,5 @@ pub(super) fn local_name(
         return Ok(Some(name.to_owned()));
     }
     let name = if proposal.is_empty() { key } else { proposal };
-    projects::assign(transaction, &Claim { key, name, is_alias: false, path: "" }).map(Some)
+    projects::assign(transaction, &NameClaim { key, name, is_alias: false, path: "" }).map(Some)
 }

@@ -13,8 +13,8 @@ use serde_json::json;
 use super::super::StoreError;
 use super::super::maintenance::forget::{self, LogData};
 use super::super::memory::new_uid;
-use super::collect::{Outgoing, enqueue};
-use super::content::{self, Content, Kind, SHAPES, uid_of};
+use super::collect::{OutgoingRecord, enqueue};
+use super::content::{self, RecordContent, RecordKind, SHAPES, uid_of};
 use super::hlc::Hlc;
 use super::state::is_set_up;
 use crate::model::Millis;
@@ -164,10 +164,10 @@ fn publish(
         let clock = Hlc(transaction.query_row("SELECT clock FROM sync_state", [], |row| row.get(0))?);
         let hlc = clock.next(now);
         keep(transaction, chunk, hlc, (is_shared, false))?;
-        let record = Outgoing {
+        let record = OutgoingRecord {
             seq: 0,
             id: new_uid(),
-            kind: Kind::Forget as i16,
+            kind: RecordKind::Forget as i16,
             item: String::new(),
             project: String::new(),
             hlc: hlc.0,
@@ -228,7 +228,7 @@ fn latest(database: &Connection, condition: &str, value: &str) -> Result<Millis,
     Ok(latest)
 }
 
-fn tables_with(condition: &str) -> impl Iterator<Item = &'static content::Shape> {
+fn tables_with(condition: &str) -> impl Iterator<Item = &'static content::SyncedTable> {
     let by_session = condition.starts_with("session_id");
     SHAPES.iter().filter(move |shape| !by_session || shape.columns.contains(&"session_id"))
 }
@@ -254,15 +254,15 @@ fn keys_of(database: &Connection, name: &str) -> Result<Vec<String>, StoreError>
 /// team has.
 pub(super) fn is_forgotten(
     database: &Connection,
-    part: &Content,
+    part: &RecordContent,
     hlc: Hlc,
     is_shared: bool,
 ) -> Result<bool, StoreError> {
-    let uid = if part.kind == Kind::Veto { "veto" } else { "uid" };
+    let uid = if part.kind == RecordKind::Veto { "veto" } else { "uid" };
     let uid = format!("{uid}:{}", uid_of(&part.item));
     let session = format!("session:{}", part.session.as_deref().unwrap_or_default());
     let project = format!("project:{}", part.project);
-    let (limit, value) = if part.kind == Kind::Session { ("hlc", hlc.0) } else { ("until", part.at) };
+    let (limit, value) = if part.kind == RecordKind::Session { ("hlc", hlc.0) } else { ("until", part.at) };
     let sql = format!(
         "SELECT 1 FROM sync_forgotten WHERE key IN (?1, ?2, ?3) AND {limit} >= ?4 AND is_foreign <= ?5"
     );

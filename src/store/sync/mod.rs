@@ -15,13 +15,13 @@ mod refused;
 mod state;
 mod veto;
 
-pub use apply::{Incoming, Outcome, apply};
-pub use collect::{Collector, Outgoing, acknowledge, enqueue_everything, next_batch, outbox, withhold};
-pub use content::{Kind, Shares};
+pub use apply::{ApplyReport, Incoming, apply};
+pub use collect::{Collector, OutgoingRecord, acknowledge, enqueue_everything, next_batch, outbox, withhold};
+pub use content::{RecordKind, Shares};
 pub use forgotten::{Forgetting, note as note_forgotten, note_digests, project_keys, purged, purges};
 pub use hlc::{Hlc, MAX_AHEAD_MS};
 pub use refused::{Refused, list_refused, retry_refused};
 pub use state::{
-    State, become_device, cursors, dirty, finish_cycle, is_cycle_news, is_set_up, mark_cursor, set_problem,
-    set_up, state, tear_down,
+    DeviceState, become_device, cursors, dirty, finish_cycle, is_cycle_news, is_set_up, mark_cursor,
+    set_problem, set_up, state, tear_down,
 };

@@ -15,7 +15,7 @@ const TABLES: &str = include_str!("tables.sql");
 
 /// This device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State {
+pub struct DeviceState {
     /// The team that it synchronises with.
     pub team: String,
     /// Its id.
@@ -40,13 +40,13 @@ pub fn is_set_up(database: &Connection) -> Result<bool, StoreError> {
 }
 
 /// Returns this device, if it synchronises.
-pub fn state(database: &Connection) -> Result<Option<State>, StoreError> {
+pub fn state(database: &Connection) -> Result<Option<DeviceState>, StoreError> {
     if !is_set_up(database)? {
         return Ok(None);
     }
     let sql = "SELECT team, device, place, seq, acked, acked_id, synced_at, problem FROM sync_state";
     let read = |row: &rusqlite::Row<'_>| {
-        Ok(State {
+        Ok(DeviceState {
             team: row.get(0)?,
             device: row.get(1)?,
             place: row.get(2)?,

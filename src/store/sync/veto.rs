@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::super::StoreError;
 use super::super::corrections::vetoes;
-use super::content::{Content, Kind, uid_of};
+use super::content::{RecordContent, RecordKind, uid_of};
 use crate::model::Millis;
 
 /// Splits an item into the statement's hash and the project key.
@@ -20,13 +20,13 @@ pub(super) fn is_valid(item: &str, project: &str) -> bool {
 }
 
 /// Returns the lifting of a veto that was sent or received, and is not here any more.
-pub(super) fn lifted(database: &Connection, item: &str) -> Result<Option<Content>, StoreError> {
+pub(super) fn lifted(database: &Connection, item: &str) -> Result<Option<RecordContent>, StoreError> {
     let Some((_, project)) = split(item) else { return Ok(None) };
     let sql = "SELECT value FROM sync_items WHERE item = ?1";
     let made_at = database.prepare_cached(sql)?.query_row([item], |row| row.get(0)).optional()?;
     let made_at: Option<String> = made_at.flatten();
-    Ok(made_at.map(|at| Content {
-        kind: Kind::Veto,
+    Ok(made_at.map(|at| RecordContent {
+        kind: RecordKind::Veto,
         item: item.to_owned(),
         project: project.to_owned(),
         name: String::new(),
@@ -39,7 +39,7 @@ pub(super) fn lifted(database: &Connection, item: &str) -> Result<Option<Content
 }
 
 /// Stores a veto of another device, or lifts it.
-pub(super) fn store(transaction: &Connection, part: &Content, project: &str) -> Result<(), StoreError> {
+pub(super) fn store(transaction: &Connection, part: &RecordContent, project: &str) -> Result<(), StoreError> {
     let Some((key, _)) = split(&part.item) else { return Ok(()) };
     let Some(statement) = part.row.get("statement").and_then(Value::as_str) else {
         let sql = "DELETE FROM vetoes WHERE project = ?1 AND key = ?2";
@@ -59,15 +59,15 @@ pub(super) fn store(transaction: &Connection, part: &Content, project: &str) -> 
 /// somebody decided about it.
 pub(super) fn enforce(
     transaction: &Connection,
-    part: &Content,
+    part: &RecordContent,
     project: Option<&str>,
     now: Millis,
 ) -> Result<(), StoreError> {
     let (columns, mark, sql): (&[&str], _, _) = match part.kind {
-        Kind::Observation => {
+        RecordKind::Observation => {
             (&["title", "summary"], 'h', "UPDATE observations SET deleted_at = ?2 WHERE uid = ?1")
         }
-        Kind::Learning => {
+        RecordKind::Learning => {
             (&["content"], 'a', "UPDATE learnings SET is_active = 0 WHERE uid = ?1 AND ?2 IS ?2")
         }
         _ => return Ok(()),

@@ -5,7 +5,7 @@ use std::time::Instant;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::{Server, Values};
+use super::{ServerConnection, Values};
 use crate::model::Millis;
 use crate::sync::SyncError;
 use crate::sync::exchange::Public;
@@ -83,7 +83,7 @@ pub struct Proofs {
     pub public: Public,
 }
 
-impl Server {
+impl ServerConnection {
     /// Introduces this device; the error says if the login is no member.
     pub async fn hello(&mut self, team: Uuid, device: Uuid) -> Result<Hello, SyncError> {
         let sql = "SELECT name, sealed, team_check, my_check, role, login, is_device, server_ms, epoch, epoch_check FROM claude_mem.hello($1, $2)";

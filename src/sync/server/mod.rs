@@ -37,7 +37,7 @@ type Values<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
 
 /// A connection.
 #[derive(Debug)]
-pub struct Server {
+pub struct ServerConnection {
     client: Client,
     /// The server, for messages.
     pub host: String,
@@ -47,7 +47,7 @@ pub struct Server {
     clock: Option<(Millis, Instant)>,
 }
 
-impl Server {
+impl ServerConnection {
     /// Connects.
     pub async fn connect(url: &str) -> Result<Self, SyncError> {
         let address = Address::parse(url)?;

@@ -3,7 +3,7 @@
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::{Server, Values};
+use super::{ServerConnection, Values};
 use crate::model::Millis;
 use crate::sync::SyncError;
 
@@ -69,7 +69,7 @@ pub enum Forget<'a> {
 /// Maximum bytes of bodies that one query returns, beyond its first record.
 const MAX_BATCH_BYTES: i64 = 1 << 20;
 
-impl Server {
+impl ServerConnection {
     /// Returns the newest record of each device: the poll.
     pub async fn heads(&self, team: Uuid) -> Result<Vec<Head>, SyncError> {
         let sql = "SELECT device, seq, id, (team, device) IN (SELECT d.team, d.device FROM claude_mem.my_devices() d)

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::text::{bytes, counted, cut, exact, prose, when};
 use super::{kind, note_row, pager};
-use crate::api::{EventLine, SessionHistory, Turn, step_name};
+use crate::api::{EventLine, SessionHistory, SessionTurn, step_name};
 use crate::clock;
 
 /// The page of a session.
@@ -35,7 +35,7 @@ pub fn session(history: &SessionHistory) -> Markup {
     }
 }
 
-fn turn(session: &str, turn: &Turn) -> Markup {
+fn turn(session: &str, turn: &SessionTurn) -> Markup {
     let number = turn.prompt_number.unwrap_or_default();
     html! {
         article.turn id=(format!("t{number}")) data-row tabindex="-1" {

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::text::{counted, cut, prose, when};
 use super::{charts, note_row, pager, project_field};
-use crate::api::{Day, DayCount, KnownProject, SessionDay, SessionRow};
+use crate::api::{DayCount, HistoryDay, KnownProject, SessionDay, SessionRow};
 
 /// Sessions on a page.
 pub const PAGE: u32 = 40;
@@ -58,7 +58,7 @@ fn row(session: &SessionRow) -> Markup {
 }
 
 /// The page of a day.
-pub fn day(day: &Day, date: jiff::civil::Date, project: &str) -> Markup {
+pub fn day(day: &HistoryDay, date: jiff::civil::Date, project: &str) -> Markup {
     let path = |date: jiff::civil::Date| day_path(date, project);
     let previous = date.yesterday().ok().map(path);
     let next = date.tomorrow().ok().filter(|date| *date <= jiff::Zoned::now().date()).map(path);

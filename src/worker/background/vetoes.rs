@@ -4,11 +4,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::api::Veto;
 use crate::clock;
 use crate::search::embedding::{Embedder, EmbeddingError};
 use crate::search::restatement::{Vetoed, is_vetoed};
 use crate::store::StoreError;
-use crate::store::corrections::vetoes::{self, Compared, Statement};
+use crate::store::corrections::vetoes::{self, Compared, ComparedStatement};
 use crate::worker::state::{Running, Shared};
 
 /// Maximum statements that are compared at once; the rest follows.
@@ -62,10 +63,10 @@ pub async fn enforce(shared: &Arc<Shared>, running: &Arc<Running>) -> Result<(),
 }
 
 fn restated(
-    statements: &[Statement],
-    known: &[vetoes::Veto],
+    statements: &[ComparedStatement],
+    known: &[Veto],
     model: &dyn Embedder,
-) -> Result<Vec<Statement>, EmbeddingError> {
+) -> Result<Vec<ComparedStatement>, EmbeddingError> {
     let vetoed: Vec<Vetoed> = known
         .iter()
         .map(|veto| Vetoed::new(&veto.project, &veto.statement, model))

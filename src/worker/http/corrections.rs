@@ -16,7 +16,7 @@ use crate::clock;
 use crate::manual_memories;
 use crate::store::browse;
 use crate::store::corrections::{self, vetoes};
-use crate::store::memory::manual::Outcome;
+use crate::store::memory::manual::ChangeOutcome;
 use crate::worker::state::Shared;
 
 type Response = Result<Json<Changed>, ApiError>;
@@ -75,7 +75,7 @@ pub async fn keep(State(shared): State<Arc<Shared>>, Named(id): Named) -> Respon
     changed(id, changing.await?)
 }
 
-fn changed(reference: String, outcome: Option<Outcome>) -> Response {
+fn changed(reference: String, outcome: Option<ChangeOutcome>) -> Response {
     let outcome = outcome.ok_or_else(|| ApiError::not_found(format!("there is no memory {reference}")))?;
     Ok(Json(Changed { reference, title: outcome.title, changed: outcome.changed }))
 }
@@ -128,17 +128,10 @@ pub async fn curated(
 ) -> Result<Json<Curated>, ApiError> {
     let reading = move |database: &rusqlite::Connection| {
         let project = within.project.as_deref().filter(|project| !project.is_empty());
-        let veto = |veto: vetoes::Veto| Veto {
-            id: veto.id,
-            project: veto.project,
-            statement: veto.statement,
-            key: veto.key,
-            created_at: veto.created_at,
-        };
         Ok(Curated {
             pinned: browse::pinned(database, project)?,
             forgotten: browse::forgotten(database, project)?,
-            vetoes: vetoes::list(database)?.into_iter().map(veto).collect(),
+            vetoes: vetoes::list(database)?,
             learnings: browse::learnings(database, project, clock::now())?,
             stale: browse::stale(database, project)?,
         })

@@ -145,9 +145,9 @@ pub struct Located {
 pub async fn project(
     State(shared): State<Arc<Shared>>,
     Parameters(located): Parameters<Located>,
-) -> Result<Json<api::Project>, ApiError> {
+) -> Result<Json<api::ProjectName>, ApiError> {
     let running = running(&shared)?;
-    Ok(Json(api::Project { name: name_of(&running, located.path).await? }))
+    Ok(Json(api::ProjectName { name: name_of(&running, located.path).await? }))
 }
 
 /// `GET /api/projects`: all projects with memories.

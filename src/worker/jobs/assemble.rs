@@ -6,7 +6,7 @@ use super::outcome::JobError;
 use super::transcript::{self, TurnEnd};
 use crate::compress::note;
 use crate::compress::turn::{Turn, is_client_text};
-use crate::store::queue::{self, Kind};
+use crate::store::queue::{self, QueueKind};
 use crate::store::sessions::TurnPlace;
 use crate::tools::ToolEvent;
 
@@ -53,7 +53,7 @@ impl Job<'_> {
         let read = move |database: &rusqlite::Connection| {
             let (mut finished, mut markers, mut is_faded) = (Vec::new(), Vec::new(), false);
             queue::for_each_finished(database, &session, from..=to, MOST_EVENTS, |row| {
-                if row.kind != Kind::Observation {
+                if row.kind != QueueKind::Observation {
                     markers.push(row.payload.unwrap_or_default());
                     return;
                 }

@@ -22,7 +22,7 @@ use crate::store::StoreError;
 use crate::store::log::LogEntry;
 use crate::store::memory::learnings::{self, Learning};
 use crate::store::memory::{Origin, Settlement};
-use crate::store::queue::{self, Ending, Kind, QueueRow, Work};
+use crate::store::queue::{self, Ending, QueueKind, QueueRow, Work};
 use crate::store::sessions::{TurnPlace, turn_place};
 use crate::worker::state::Running;
 
@@ -60,7 +60,7 @@ impl<'a> Job<'a> {
         let attempts = work.rows.iter().map(|row| row.attempts).max().unwrap_or_default();
         let prompt_number = work.rows.iter().filter_map(|row| row.prompt_number).max();
         let (rows, mut markers): (Vec<_>, Vec<_>) =
-            work.rows.into_iter().partition(|row| row.kind == Kind::Observation);
+            work.rows.into_iter().partition(|row| row.kind == QueueKind::Observation);
         let origin = local_origin();
         let marker = markers.pop();
         let now = clock::now();
@@ -98,12 +98,12 @@ impl<'a> Job<'a> {
             None => None,
         };
         let stage = match &marker {
-            Some((Kind::Summarize, marker)) if marker.is_compaction => Stage::Pause,
+            Some((QueueKind::Summarize, marker)) if marker.is_compaction => Stage::Pause,
             Some(_) => Stage::End,
             None if is_full || !batching => Stage::Part,
             None => Stage::Pause,
         };
-        let is_flush = matches!(marker, Some((Kind::Flush, _)));
+        let is_flush = matches!(marker, Some((QueueKind::Flush, _)));
         if is_flush && rows.is_empty() && self.is_ended(number).await? {
             return Ok(self.finished());
         }
@@ -193,7 +193,7 @@ impl<'a> Job<'a> {
 
 /// The time of the last event or closing message; that of the marker where there is neither.
 fn time_of(rows: &[QueueRow], marker: Option<&QueueRow>) -> Option<Millis> {
-    let closing = marker.filter(|marker| marker.kind == Kind::Summarize);
+    let closing = marker.filter(|marker| marker.kind == QueueKind::Summarize);
     let last = rows.iter().chain(closing).map(|row| row.created_at).max();
     last.or_else(|| marker.map(|marker| marker.created_at))
 }

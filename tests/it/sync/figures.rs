@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use claude_mem::sync::server::{NewRecord, Server};
+use claude_mem::sync::server::{NewRecord, ServerConnection};
 use claude_mem::sync::team::{NewTeam, create};
 use rusqlite::params;
 use uuid::Uuid;
@@ -126,7 +126,7 @@ fn steady_state_and_idle() {
 
 /// A simulated device.
 struct Device {
-    server: Server,
+    server: ServerConnection,
     team: Uuid,
     id: Uuid,
     seq: i64,
@@ -234,7 +234,7 @@ fn one_thousand_devices() {
             let membership =
                 create(&NewTeam { url: &url, name: "team", is_sealed: true, label: None }).await.unwrap();
             for _ in 0..DEVICES / TEAMS {
-                let (mut server, id) = (Server::connect(&url).await.unwrap(), Uuid::now_v7());
+                let (mut server, id) = (ServerConnection::connect(&url).await.unwrap(), Uuid::now_v7());
                 server.hello(membership.team, id).await.unwrap();
                 server.register(membership.team, id, "device").await.unwrap();
                 devices.push(Device { server, team: membership.team, id, seq: 0 });

@@ -60,7 +60,7 @@ pub struct OnDay {
 pub async fn day(
     State(shared): State<Arc<Shared>>,
     Parameters(OnDay { date, project }): Parameters<OnDay>,
-) -> Result<Json<api::Day>, ApiError> {
+) -> Result<Json<api::HistoryDay>, ApiError> {
     let date = date.unwrap_or_else(|| clock::date(clock::now()));
     let Some(bounds) = clock::Day::of_date(&date) else {
         return Err(ApiError::bad_request(format!("'{date}' is not a date like 2026-11-18")));
@@ -70,7 +70,7 @@ pub async fn day(
         browse::day(database, bounds, project)
     };
     let projects = running(&shared)?.database.read(reading).await?;
-    Ok(Json(api::Day { date, projects }))
+    Ok(Json(api::HistoryDay { date, projects }))
 }
 
 #[derive(Deserialize)]
