@@ -205,13 +205,8 @@ pub fn statements(database: &Connection, memory: Forgettable) -> Result<Vec<(Str
 
 /// Vetoes the statements of a memory. Returns the vetoes; none if there is no such memory.
 pub fn veto(database: &mut Connection, memory: Forgettable, now: Millis) -> Result<Vec<Veto>, StoreError> {
-    let mut made = Vec::new();
-    for (project, statement) in statements(database, memory)? {
-        let id = vetoes::add(database, &project, &statement, None, now)?;
-        let key = vetoes::key(&statement);
-        made.push(Veto { id, project, statement, key, created_at: now });
-    }
-    Ok(made)
+    let found = statements(database, memory)?.into_iter();
+    found.map(|(project, statement)| vetoes::add(database, project, statement, None, now)).collect()
 }
 
 /// Confirms a stale note: from now on it is compared with the code as it is now. `tree` opens the working tree of the note's

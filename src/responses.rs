@@ -1,7 +1,6 @@
 //! Responses of the API made of search results and stored memories: the same from the service, the command line and the tools.
 
 use rusqlite::Connection;
-use serde_json::Value;
 
 use crate::api::{
     self, Correction, KnownProject, LearningLine, Memories, Memory, Projects, Recent, RecentSession,
@@ -53,7 +52,6 @@ pub fn found(found: &SearchResults, offset: usize, now: Millis) -> SearchRespons
 }
 
 fn hit(hit: &FoundMemory, now: Millis) -> api::Hit {
-    let parts = hit.parts.as_ref().and_then(|parts| serde_json::to_value(parts).ok());
     api::Hit {
         reference: reference(hit.kind, hit.id),
         id: hit.id,
@@ -69,10 +67,7 @@ fn hit(hit: &FoundMemory, now: Millis) -> api::Hit {
         snippet_marks: marks(&hit.snippet),
         score: (hit.score * 10_000.0).round() / 10_000.0,
         similar: hit.similar.clone(),
-        explain: parts.and_then(|parts| match parts {
-            Value::Object(parts) => Some(parts),
-            _ => None,
-        }),
+        explain: hit.parts.clone(),
     }
 }
 

@@ -129,8 +129,23 @@ impl Hit {
     }
 }
 
-/// The parts of a score, by name.
-pub type ScoreParts = serde_json::Map<String, serde_json::Value>;
+/// The parts of a score.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ScoreParts {
+    /// The share of the question that its text and context have.
+    pub words: f64,
+    /// The share that the best hits of its session add.
+    pub session: f64,
+    /// The nearness of its meaning, from 0 to 1; 0 without a model.
+    pub meaning: f64,
+    /// Factor for its kind.
+    pub kind: f64,
+    /// Factor for files in common.
+    pub files: f64,
+    /// Each clue that was found: the clue, its rarity, and its count here.
+    pub clues: Vec<(String, f64, f64)>,
+}
 
 /// The memories around one, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -155,16 +155,33 @@ impl Explained {
 impl Context {
     /// The entry of the event log.
     pub fn log_data(&self, budget: usize, path: &str, source: Option<&str>) -> Value {
-        let mut data = json!({
-            "layers": self.layers, "skipped": self.skipped, "tokens": self.tokens, "budget": budget, "path": path,
-            "source": source, "shown": self.shown,
-            "keys": self.lines.iter().map(|line| line.key).collect::<Vec<_>>(),
-        });
-        if !self.failed.is_empty() {
-            data["failed"] = json!(self.failed);
-        }
-        data
+        json!(ContextLog {
+            layers: &self.layers,
+            skipped: &self.skipped,
+            tokens: self.tokens,
+            budget,
+            path,
+            source,
+            shown: &self.shown,
+            keys: self.lines.iter().map(|line| line.key).collect(),
+            failed: &self.failed,
+        })
     }
+}
+
+/// A context in the event log.
+#[derive(Serialize)]
+struct ContextLog<'a> {
+    layers: &'a [&'static str],
+    skipped: &'a [&'static str],
+    tokens: usize,
+    budget: usize,
+    path: &'a str,
+    source: Option<&'a str>,
+    shown: &'a [i64],
+    keys: Vec<i64>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    failed: &'a [String],
 }
 
 /// A layer's name, heading, and share of [`WHOLE`] tokens. Later layers may use the rest of a share.

@@ -18,7 +18,6 @@ pub mod restatement;
 mod tests;
 
 use rusqlite::Connection;
-use serde::Serialize;
 use serde_json::Value;
 
 pub use candidates::scope::Half;
@@ -26,6 +25,7 @@ pub use query::spelling::closest;
 pub use query::{Query, parameters};
 pub use ranking::{Similarity, SimilarityScores, Snippet, compare_half, likely_files};
 
+use crate::api::ScoreParts;
 use crate::config::SearchSettings as Settings;
 use crate::model::Millis;
 use crate::store::StoreError;
@@ -165,26 +165,9 @@ pub struct FoundMemory {
     /// From 0 to 1: the share of the question that it has, by words and by meaning. Comparable between queries.
     pub score: f64,
     /// The parts of the score, if asked for.
-    pub parts: Option<Parts>,
+    pub parts: Option<ScoreParts>,
     /// Nearly the same, made by others or again.
     pub similar: Vec<i64>,
-}
-
-/// The parts of a score.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct Parts {
-    /// The share of the question that its text and context have.
-    pub words: f64,
-    /// The share that the best hits of its session add.
-    pub session: f64,
-    /// The nearness of its meaning, from 0 to 1; 0 without a model.
-    pub meaning: f64,
-    /// Factor for its kind.
-    pub kind: f64,
-    /// Factor for files in common.
-    pub files: f64,
-    /// Each clue that was found: the clue, how rare it is, how often it is here.
-    pub clues: Vec<(String, f64, f64)>,
 }
 
 /// Searches. Any text is a query, and none is an error. Waiting rows are brought into the index first, if this

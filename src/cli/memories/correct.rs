@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use rusqlite::Connection;
 use serde_json::json;
 
-use crate::api::EditRequest;
+use crate::api::{EditRequest, Veto};
 use crate::cli::UsageError;
 use crate::cli::arguments::{project_named, project_of};
 use crate::cli::output::style::harmless;
@@ -231,18 +231,14 @@ pub fn veto(home: &Home, environment: &Environment, arguments: &VetoArguments) -
         };
         statements.push((project, statement.clone()));
     }
-    let mut made = Vec::new();
-    for (project, statement) in statements {
-        let id = vetoes::add(&mut database, &project, &statement, None, clock::now())?;
-        made.push(json!({"id": id, "project": project, "statement": statement}));
-    }
+    let add = |(project, statement)| vetoes::add(&mut database, project, statement, None, clock::now());
+    let made: Vec<Veto> = statements.into_iter().map(add).collect::<Result<_, _>>()?;
     crate::nudge::send(home);
     if arguments.json {
         outln!("{:#}", json!({"vetoes": made}));
     } else {
         for veto in &made {
-            let statement = veto["statement"].as_str().unwrap_or_default();
-            wrap::print("", &harmless(&format!("Vetoed ({}): {statement}", veto["id"])));
+            wrap::print("", &harmless(&format!("Vetoed ({}): {}", veto.id, veto.statement)));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -251,13 +247,7 @@ pub fn veto(home: &Home, environment: &Environment, arguments: &VetoArguments) -
 fn list_vetoes(database: &Connection, json: bool) -> anyhow::Result<ExitCode> {
     let known = vetoes::list(database)?;
     if json {
-        let rows: Vec<_> = known
-            .iter()
-            .map(|veto| {
-                json!({"id": veto.id, "project": veto.project, "statement": veto.statement, "created_at": veto.created_at})
-            })
-            .collect();
-        outln!("{:#}", json!({"vetoes": rows}));
+        outln!("{:#}", json!({"vetoes": known}));
     } else if known.is_empty() {
         outln!("No vetoes.");
     }

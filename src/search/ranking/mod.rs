@@ -23,7 +23,8 @@ pub use snippet::Snippet;
 use super::candidates::scope::Scope;
 use super::candidates::{Candidates, candidates};
 use super::query::Query;
-use super::{AsOf, FoundMemory, Parts, Request, SearchResults};
+use super::{AsOf, FoundMemory, Request, SearchResults};
+use crate::api::ScoreParts;
 use crate::config::SearchSettings as Settings;
 use crate::model::Millis;
 use crate::store::StoreError;
@@ -50,7 +51,7 @@ pub struct Entry {
     pub document: Document,
     /// The number of times that it has each clue.
     pub(in crate::search) counts: Vec<f64>,
-    pub(in crate::search) parts: Parts,
+    pub(in crate::search) parts: ScoreParts,
     pub score: f64,
     /// Others that say nearly the same.
     pub similar: Vec<i64>,
@@ -188,7 +189,7 @@ impl<'a> Search<'a> {
         matcher: &Matcher<'_>,
     ) -> Entry {
         let counts = matcher.counts(&document);
-        Entry { place, document, counts, parts: Parts::default(), score: 0.0, similar: Vec::new() }
+        Entry { place, document, counts, parts: ScoreParts::default(), score: 0.0, similar: Vec::new() }
     }
 
     /// Decides by the place alone: rows that came after the first page are not in any page.

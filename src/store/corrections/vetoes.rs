@@ -77,25 +77,25 @@ pub fn is_vetoed(database: &Connection, project: Option<&str>, statement: &str) 
     Ok(database.prepare_cached(sql)?.exists(params![key(statement), project])?)
 }
 
-/// Adds a veto, and hides the notes and learnings that state it. Returns its id.
+/// Adds a veto, and hides the notes and learnings that state it.
 #[cfg(feature = "service")]
 pub fn add(
     database: &mut Connection,
-    project: &str,
-    statement: &str,
+    project: String,
+    statement: String,
     line_key: Option<i64>,
     now: Millis,
-) -> Result<i64, StoreError> {
+) -> Result<Veto, StoreError> {
     let transaction = database.transaction()?;
     let sql = "INSERT INTO vetoes (project, key, statement, created_at) VALUES (?1, ?2, ?3, ?4)
                ON CONFLICT (project, key) DO UPDATE SET statement = excluded.statement RETURNING id";
-    let key = line_key.unwrap_or_else(|| key(statement));
+    let key = line_key.unwrap_or_else(|| key(&statement));
     let id = transaction
         .prepare_cached(sql)?
         .query_row(params![project, key, statement, now], |row| row.get(0))?;
     enforce(&transaction, now)?;
     transaction.commit()?;
-    Ok(id)
+    Ok(Veto { id, project, statement, key, created_at: now })
 }
 
 /// A statement that is compared with the vetoes by its meaning.
@@ -255,7 +255,7 @@ mod tests {
             INSERT INTO learnings (uid, project, category, content, created_at, updated_at) VALUES
               ('l', 'p', 'convention', 'use TABS!', 1, 1)";
         database.execute_batch(sql).unwrap();
-        let id = add(&mut database, "p", "Use tabs", None, 9).unwrap();
+        let id = add(&mut database, "p".into(), "Use tabs".into(), None, 9).unwrap().id;
         let hidden = |database: &Connection| -> (i64, i64) {
             let sql = "SELECT (SELECT sum(id) FROM observations WHERE deleted_at = 9), (SELECT count(*) FROM learnings WHERE is_active = 0)";
             database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
@@ -263,7 +263,11 @@ mod tests {
         assert_eq!(hidden(&database), (1, 1));
         assert!(VetoSet::of(&database, "p").unwrap().blocks("USE TABS"));
         assert!(!VetoSet::of(&database, "q").unwrap().blocks("USE TABS"));
-        assert_eq!(add(&mut database, "p", "use tabs!", None, 10).unwrap(), id, "the same veto");
+        assert_eq!(
+            add(&mut database, "p".into(), "use tabs!".into(), None, 10).unwrap().id,
+            id,
+            "the same veto"
+        );
         assert_eq!(lift(&database, id).unwrap().as_deref(), Some("use tabs!"));
         assert!(!VetoSet::of(&database, "p").unwrap().blocks("use tabs"));
         assert_eq!(lift(&database, id).unwrap(), None);

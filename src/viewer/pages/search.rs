@@ -143,25 +143,16 @@ fn row(hit: &Hit) -> Markup {
 
 /// The reason for a rank: the parts of its score in words.
 fn why(score: f64, parts: &ScoreParts) -> Markup {
-    let number = |name: &str| parts.get(name).and_then(serde_json::Value::as_f64).unwrap_or_default();
-    let clues: Vec<String> = parts
-        .get("clues")
-        .and_then(serde_json::Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|clue| clue.get(0).and_then(serde_json::Value::as_str))
-        .take(12)
-        .map(|clue| cut(clue, 40))
-        .collect();
-    let factors = [("kind", "kind"), ("files in common", "files")];
+    let clues: Vec<String> = parts.clues.iter().take(12).map(|(clue, ..)| cut(clue, 40)).collect();
+    let factors = [("kind", parts.kind), ("files in common", parts.files)];
     html! {
         details { summary { "score " (format!("{score:.2}")) }
             dl.pairs {
-                dt { "words" } dd { (format!("{:.2}", number("words"))) @if !clues.is_empty() { " (" (clues.join(", ")) ")" } }
-                @if number("meaning") > 0.0 { dt { "meaning" } dd { (format!("{:.2}", number("meaning"))) } }
-                @if number("session") > 0.0 { dt { "its session" } dd { (format!("+{:.2}", number("session"))) } }
-                @for (label, name) in factors {
-                    @if number(name) > 0.0 && (number(name) - 1.0).abs() > 0.001 { dt { (label) } dd { (format!("× {:.2}", number(name))) } }
+                dt { "words" } dd { (format!("{:.2}", parts.words)) @if !clues.is_empty() { " (" (clues.join(", ")) ")" } }
+                @if parts.meaning > 0.0 { dt { "meaning" } dd { (format!("{:.2}", parts.meaning)) } }
+                @if parts.session > 0.0 { dt { "its session" } dd { (format!("+{:.2}", parts.session)) } }
+                @for (label, factor) in factors {
+                    @if factor > 0.0 && (factor - 1.0).abs() > 0.001 { dt { (label) } dd { (format!("× {factor:.2}")) } }
                 }
             }
         }

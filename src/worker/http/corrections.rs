@@ -96,14 +96,9 @@ pub async fn veto(State(shared): State<Arc<Shared>>, body: JsonBody) -> Result<J
             Some(memory) => manual_memories::statements(database, memory)?,
             None => vec![(request.project.clone(), request.statement.clone())],
         };
-        let mut made = Vec::new();
-        for (project, statement) in statements {
-            let now = clock::now();
-            let id = vetoes::add(database, &project, &statement, request.line, now)?;
-            let key = request.line.unwrap_or_else(|| vetoes::key(&statement));
-            made.push(Veto { id, project, statement, key, created_at: now });
-        }
-        Ok(made)
+        let add =
+            |(project, statement)| vetoes::add(database, project, statement, request.line, clock::now());
+        statements.into_iter().map(add).collect::<Result<Vec<Veto>, _>>()
     });
     let made = vetoing.await?;
     if made.is_empty() {

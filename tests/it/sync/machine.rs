@@ -95,7 +95,7 @@ impl Machine {
 
     /// Blocks a statement, as the viewer does. Returns the veto's id.
     pub fn veto(&self, project: &str, statement: &str) -> i64 {
-        vetoes::add(&mut self.database(), project, statement, None, self.now()).unwrap()
+        vetoes::add(&mut self.database(), project.into(), statement.into(), None, self.now()).unwrap().id
     }
 
     /// The uids of all memories.

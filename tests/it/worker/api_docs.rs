@@ -45,6 +45,7 @@ fn documentation_has_every_field() {
     assert_documented::<api::QueueStats>("QueueStats");
     assert_documented::<api::SearchResponse>("SearchResponse");
     assert_documented::<api::Hit>("Hit");
+    assert_documented::<api::ScoreParts>("ScoreParts");
     assert_documented::<api::Timeline>("Timeline");
     assert_documented::<api::TimelineEntry>("TimelineEntry");
     assert_documented::<api::Memory>("Memory");
