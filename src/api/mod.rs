@@ -9,6 +9,7 @@ mod corrections;
 mod error;
 mod history;
 mod memories;
+mod session_jobs;
 mod sessions;
 mod status;
 mod value;
@@ -32,6 +33,7 @@ pub use memories::{
     ProjectName, Projects, Recent, RecentSession, Saved, ScoreParts, SearchQuery, SearchResponse, Statement,
     Timeline, TimelineEntry, Within,
 };
+pub use session_jobs::{SessionAnswer, SessionJob, SessionJobQuery, SessionOffer, SessionUsage};
 pub use sessions::{Queued, SessionRow, SessionStatus, Sessions, SessionsQuery, Stopped, Summarize, Summary};
 pub use status::{
     DatabaseStatus, Health, HealthStatus, Overview, ProviderStatus, QueueStats, Recovery, Status,
@@ -122,11 +124,16 @@ pub mod route {
     pub const SETTINGS: &str = "/api/settings";
     /// POST with `id`, or all: [`Queued`](super::Queued).
     pub const RETRY: &str = "/api/queue/retry";
+    /// POST with [`SessionJobQuery`](super::SessionJobQuery), from a session for the provider `session`:
+    /// [`SessionOffer`](super::SessionOffer).
+    pub const SESSION_JOBS: &str = "/api/session-jobs";
+    /// POST of a [`SessionAnswer`](super::SessionAnswer): 202, or `not_found` if the service no longer waits for it.
+    pub const SESSION_JOB: &str = "/api/session-jobs/{id}";
     /// GET: Prometheus' text format.
     pub const METRICS: &str = "/metrics";
 
     /// Every route with its methods, in the order of the documentation.
-    pub const ALL: [(&str, &str); 41] = [
+    pub const ALL: [(&str, &str); 43] = [
         ("GET", HEALTH),
         ("POST", NUDGE),
         ("GET", QUEUE_STATS),
@@ -167,6 +174,8 @@ pub mod route {
         ("GET", VALUE),
         ("GET", SETTINGS),
         ("POST", RETRY),
+        ("POST", SESSION_JOBS),
+        ("POST", SESSION_JOB),
         ("GET", METRICS),
     ];
 }

@@ -55,6 +55,8 @@ pub struct Health {
     pub provider: Option<String>,
     /// The state of its circuit breaker.
     pub breaker: Option<String>,
+    /// Time when a Claude Code session last asked for a request; only with the provider `session`.
+    pub session_asked_at: Option<Millis>,
     /// Resident memory.
     pub memory_bytes: Option<u64>,
     /// Cost today in US dollars.

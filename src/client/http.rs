@@ -50,8 +50,8 @@ impl Call {
     }
 
     /// A request as somebody else wrote it.
-    pub fn raw(method: Method, target: String) -> Self {
-        Self { method, target, body: None }
+    pub fn raw(method: Method, target: String, body: Option<Value>) -> Self {
+        Self { method, target, body }
     }
 
     /// Sends the request and returns the body of a successful response as it arrives.
@@ -85,7 +85,9 @@ impl Call {
         let (is_success, bytes) = response.await.context("the worker does not respond")??;
         let unreadable = "the worker's response has an unexpected form";
         if is_success {
-            return Ok(Ok(serde_json::from_slice(&bytes).context(unreadable)?));
+            // A response without a body is null.
+            let bytes: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
+            return Ok(Ok(serde_json::from_slice(bytes).context(unreadable)?));
         }
         Ok(Err(serde_json::from_slice::<ErrorBody>(&bytes).context(unreadable)?.error))
     }

@@ -102,6 +102,7 @@ pub struct CompressSettings {
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub timeout_s: u64,
     pub fallback_after_s: u64,
+    pub session_wait_s: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -135,6 +136,7 @@ pub enum Provider {
     Anthropic,
     Openai,
     ClaudeCli,
+    Session,
     Local,
 }
 

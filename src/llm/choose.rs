@@ -12,6 +12,7 @@ use super::credentials::Credentials;
 use super::http::Endpoint;
 use super::installed;
 use super::openai::OpenAi;
+use super::session::{Session, SessionJobs};
 use crate::config::{Config, Environment, Provider, Secret};
 use crate::paths::Home;
 
@@ -42,8 +43,20 @@ pub fn choose(config: &Config, home: &Home, environment: &Environment, own_progr
         Provider::Anthropic => chooser.anthropic(Credentials::find(home, &environment.outgoing)),
         Provider::Openai => chooser.openai(Credentials::find(home, &environment.outgoing)),
         Provider::ClaudeCli => chooser.claude_cli(),
+        Provider::Session => Ok(chooser.session()),
     };
     chosen.map_or_else(|why| Choice::Unusable { why }, Choice::Llm)
+}
+
+impl Choice {
+    /// Makes the provider `session` hand its requests over at this place.
+    #[must_use]
+    pub fn meeting_at(mut self, jobs: &SessionJobs) -> Self {
+        if let Self::Llm(Llm::Session(session)) = &mut self {
+            session.jobs = jobs.clone();
+        }
+        self
+    }
 }
 
 struct Chooser<'a> {
@@ -103,6 +116,15 @@ impl Chooser<'_> {
             names: self.environment.outgoing.names.clone(),
             logged_in: installed::is_logged_in(self.environment),
         })))
+    }
+
+    fn session(&self) -> Llm {
+        Llm::Session(Session {
+            model: self.config.compress.model.clone(),
+            wait: Duration::from_secs(self.config.compress.session_wait_s),
+            timeout: self.timeout(),
+            jobs: SessionJobs::default(),
+        })
     }
 
     fn endpoint(&self, setting: &str, base_url: &str, key: Option<Secret>) -> Result<Endpoint, String> {

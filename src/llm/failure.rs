@@ -27,6 +27,14 @@ pub enum Failure {
         /// The usage, if it is known.
         usage: Option<Usage>,
     },
+    /// The request was not answered, and is not repeated: rules do the work.
+    #[error("{message}")]
+    Declined {
+        /// The reason, as a clause for the user.
+        message: String,
+        /// The usage, if there may have been any.
+        usage: Option<Usage>,
+    },
     /// No request can be answered at present.
     #[error("{0}")]
     Provider(ProviderFailure),
@@ -272,7 +280,7 @@ mod tests {
     fn kind(status: u16, body: &str) -> Option<ProviderProblem> {
         match of_status("the-host", status, body) {
             Failure::Provider(failure) => Some(failure.kind),
-            Failure::Item { .. } => None,
+            Failure::Item { .. } | Failure::Declined { .. } => None,
         }
     }
 

@@ -16,6 +16,7 @@ pub mod guard;
 mod http;
 pub(crate) mod installed;
 mod openai;
+mod session;
 
 use std::collections::BTreeMap;
 
@@ -26,6 +27,7 @@ use crate::privacy::Redacted;
 
 pub use choose::{Choice, choose};
 pub use failure::{Failure, ProviderFailure, ProviderProblem};
+pub use session::SessionJobs;
 
 /// A request to a model.
 #[derive(Debug, Clone)]
@@ -85,16 +87,46 @@ pub enum Llm {
     OpenAi(openai::OpenAi),
     /// The user's own `claude` in print mode.
     ClaudeCli(claude_cli::ClaudeCli),
+    /// A running Claude Code session, through the plugin's mod.
+    Session(session::Session),
 }
 
-impl Llm {
+/// A model that takes the next request at once.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the variants of [`Llm`]")]
+pub enum Ready<'a> {
+    Anthropic(&'a anthropic::Anthropic),
+    OpenAi(&'a openai::OpenAi),
+    ClaudeCli(&'a claude_cli::ClaudeCli),
+    Session(session::Seat),
+}
+
+impl Ready<'_> {
     /// Sends the request. Dropping the future cancels the call and everything it started.
-    pub async fn complete(&self, request: &ModelRequest) -> Result<Response, Failure> {
+    pub async fn complete(self, request: &ModelRequest) -> Result<Response, Failure> {
         match self {
             Self::Anthropic(provider) => provider.complete(request).await,
             Self::OpenAi(provider) => provider.complete(request).await,
             Self::ClaudeCli(provider) => provider.complete(request).await,
+            Self::Session(seat) => seat.complete(request).await,
         }
+    }
+}
+
+impl Llm {
+    /// Waits until the model can take a request. Only a session has to be waited for.
+    pub async fn ready(&self) -> Result<Ready<'_>, Failure> {
+        Ok(match self {
+            Self::Anthropic(provider) => Ready::Anthropic(provider),
+            Self::OpenAi(provider) => Ready::OpenAi(provider),
+            Self::ClaudeCli(provider) => Ready::ClaudeCli(provider),
+            Self::Session(session) => Ready::Session(session.seat().await?),
+        })
+    }
+
+    /// Sends the request as soon as the model can take it.
+    pub async fn complete(&self, request: &ModelRequest) -> Result<Response, Failure> {
+        self.ready().await?.complete(request).await
     }
 
     /// Returns the provider's name, as in the settings.
@@ -103,6 +135,7 @@ impl Llm {
             Self::Anthropic(_) => "anthropic",
             Self::OpenAi(_) => "openai",
             Self::ClaudeCli(_) => "claude-cli",
+            Self::Session(_) => "session",
         }
     }
 
@@ -112,6 +145,7 @@ impl Llm {
             Self::Anthropic(provider) => &provider.0.model,
             Self::OpenAi(provider) => &provider.0.model,
             Self::ClaudeCli(provider) => provider.model(),
+            Self::Session(session) => &session.model,
         }
     }
 
@@ -130,7 +164,7 @@ impl Llm {
         let on_this_machine = match self {
             Self::Anthropic(provider) => provider.0.endpoint.is_on_this_machine(),
             Self::OpenAi(provider) => provider.0.endpoint.is_on_this_machine(),
-            Self::ClaudeCli(_) => false,
+            Self::ClaudeCli(_) | Self::Session(_) => false,
         };
         budget::price_of(prices, self.model(), on_this_machine)
     }

@@ -11,7 +11,7 @@ use super::state::{ProviderHealth, Running, Shared};
 use crate::clock;
 use crate::llm::breaker::{Admission, Breaker, BreakerState};
 use crate::llm::budget::{BudgetDecision, decide};
-use crate::llm::{self, Choice, Failure, Llm, ModelRequest, Response, Usage, guard};
+use crate::llm::{self, Choice, Failure, Llm, ModelRequest, Response, SessionJobs, Usage, guard};
 use crate::model::{Millis, SessionId};
 use crate::paths::Home;
 use crate::store::StoreError;
@@ -24,6 +24,7 @@ pub struct Compressor {
     choice: RwLock<Choice>,
     breaker: Breaker,
     own_program: PathBuf,
+    session_jobs: SessionJobs,
     /// The credentials file as it was when the provider was chosen.
     keys: Mutex<KeyFile>,
     /// The time since which the configured provider cannot be used.
@@ -55,6 +56,8 @@ pub enum ModelOutcome {
     Postponed(Millis),
     /// The request itself failed.
     Failed(String),
+    /// Nobody answered, for this reason; it is not repeated.
+    Declined(String),
 }
 
 /// Interval for checking whether the user has fixed the provider.
@@ -64,7 +67,9 @@ impl Compressor {
     /// Chooses the provider from the current state.
     pub fn new(shared: &Shared, config: &crate::config::Config) -> Self {
         let own_program = guard::own_program().unwrap_or_else(|_| PathBuf::from("claude-mem"));
+        let session_jobs = SessionJobs::default();
         let choice = llm::choose(config, &shared.home, &shared.environment, &own_program);
+        let choice = choice.meeting_at(&session_jobs);
         match &choice {
             Choice::Llm(llm) => {
                 tracing::info!(
@@ -83,6 +88,7 @@ impl Compressor {
             choice: RwLock::new(choice),
             breaker: Breaker::new(),
             own_program,
+            session_jobs,
             keys: Mutex::new(key_file(&shared.home)),
             unusable_since: Mutex::new(unusable_since),
         }
@@ -128,6 +134,7 @@ impl Compressor {
 
     fn choose_again(&self, shared: &Shared, config: &crate::config::Config) {
         let found = llm::choose(config, &shared.home, &shared.environment, &self.own_program);
+        let found = found.meeting_at(&self.session_jobs);
         match &found {
             Choice::Unusable { .. } => drop(locked(&self.unusable_since).get_or_insert_with(clock::now)),
             _ => *locked(&self.unusable_since) = None,
@@ -145,6 +152,12 @@ impl Compressor {
             Choice::Local { .. } => ProviderPlan::Local,
             Choice::Unusable { .. } => ProviderPlan::Wait,
         }
+    }
+
+    /// Returns the place where sessions get requests, if they are the provider.
+    pub fn session_jobs(&self) -> Option<&SessionJobs> {
+        let choice = self.choice.read().unwrap_or_else(PoisonError::into_inner);
+        matches!(&*choice, Choice::Llm(Llm::Session(_))).then_some(&self.session_jobs)
     }
 
     /// Returns the provider's health.
@@ -195,22 +208,26 @@ impl Compressor {
             Admission::Go(pass) => pass,
             Admission::WaitUntil(time) => return Ok(ModelOutcome::Postponed(time)),
         };
+        let ready = match llm.ready().await {
+            Ok(ready) => ready,
+            Err(failure) => return Ok(ModelOutcome::Declined(failure.to_string())),
+        };
         // Book the maximum cost before the call: a call without a response, or during which we die,
         // may be billed.
         let booked = entry(&most, llm.model(), at_most);
         let book = move |database: &mut _| log::book(database, &booked, day, clock::now(), may_spend);
         let Some(booking) = running.database.write(book).await? else { return Ok(ModelOutcome::OverCeiling) };
-        let answer = llm.complete(&request).await;
+        let answer = ready.complete(&request).await;
         let taken = match &answer {
             Ok(response) => Some(entry(&response.usage, &response.model, llm.cost(prices, &response.usage))),
-            Err(Failure::Item { usage, .. }) => {
+            Err(Failure::Item { usage, .. } | Failure::Declined { usage, .. }) => {
                 usage.as_ref().map(|usage| entry(usage, llm.model(), llm.cost(prices, usage)))
             }
             Err(Failure::Provider(failure)) if failure.may_cost => Some(entry(&most, llm.model(), at_most)),
             Err(Failure::Provider(_)) => None,
         };
         let was_refused = self.refused_since().is_some();
-        let is_answered = !matches!(answer, Err(Failure::Provider(_)));
+        let is_answered = matches!(answer, Ok(_) | Err(Failure::Item { .. }));
         let correct = move |database: &mut rusqlite::Connection| {
             log::correct(database, booking, taken.as_ref())?;
             if was_refused && is_answered { log::withdraw_notices(database, REFUSED) } else { Ok(()) }
@@ -232,6 +249,7 @@ impl Compressor {
                 pass.answered();
                 ModelOutcome::Failed(with_response(&message, response.as_deref()))
             }
+            Err(Failure::Declined { message, .. }) => ModelOutcome::Declined(message),
             Err(Failure::Provider(failure)) => {
                 tracing::warn!(
                     provider = llm.name(),
@@ -240,10 +258,10 @@ impl Compressor {
                     llm.name(),
                     failure.message
                 );
-                pass.failed(clock::now(), &failure);
                 if failure.kind.is_refusal() {
                     self.note_refusal(running, &failure.message).await?;
                 }
+                pass.failed(clock::now(), &failure);
                 ModelOutcome::Postponed(self.next_try())
             }
         })

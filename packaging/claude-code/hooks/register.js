@@ -1,5 +1,6 @@
 // The mod of the plugin, for clients that run function hooks (2.1.287 and later). It adds what the settings hooks cannot see,
-// turns that the user interrupts and tool calls that fail before they run, and a pane over the memory: /mem-pane.
+// turns that the user interrupts and tool calls that fail before they run, and a pane over the memory: /mem-pane. If the user chose
+// the provider `session`, it also has the session's model answer requests of the service.
 //
 // Everything goes through our own programs, with a deadline, because a request of the client itself cannot be given up: one that
 // hangs would hold up the end of a session. No hook of the session waits for them.
@@ -12,9 +13,19 @@ const DEADLINE_MS = 3000
 // Time for the hook of a failed tool, which knows more about the call, to be first.
 const HOOK_MS = 250
 
+// Wait of the service for a job, and the longest run of the program that asks for one.
+const JOB_WAIT_MS = 4000
+const JOB_DEADLINE_MS = 6000
+// Times that a session asks in vain after a job: the service repeats one whose answer it cannot use, ten seconds later.
+const ASKS_AFTER_A_JOB = 3
+
 // The parsed answer of the service; an error carries a sentence for the user.
-async function ask($, method, target) {
-  const ran = await $.process.run([`${$.plugin.root}/scripts/run`, 'claude-mem', 'call', method, target], { timeoutMs: DEADLINE_MS })
+async function ask($, method, target, { body, timeoutMs = DEADLINE_MS } = {}) {
+  const sent = body === undefined ? [] : ['--stdin']
+  const ran = await $.process.run([`${$.plugin.root}/scripts/run`, 'claude-mem', 'call', method, target, ...sent], {
+    timeoutMs,
+    ...(body !== undefined && { stdin: JSON.stringify(body) }),
+  })
   const answer = parsedOf(ran.stdout)
   if (ran.exitCode === 0 && answer !== undefined) return answer
   throw new Error(answer?.error?.message ?? 'the service does not answer; run `claude-mem doctor`')
@@ -90,12 +101,41 @@ async function restored($, pane, ref) {
   return { ...pane, forgotten: '', note: `#${ref} is back.` }
 }
 
+// Has the session's model answer what the service asks, one request at a time, until there is no more. False if another provider
+// is configured. The service decides what may be spent, and checks the answers.
+async function work($) {
+  for (let asks = 1; asks > 0; ) {
+    const target = `/api/session-jobs?${query({ wait_ms: JOB_WAIT_MS })}`
+    const { is_chosen, job } = await ask($, 'POST', target, { timeoutMs: JOB_DEADLINE_MS })
+    if (!is_chosen) return false
+    if (job === null) {
+      asks -= 1
+    } else {
+      const body = await answered($, job)
+      await ask($, 'POST', `/api/session-jobs/${job.id}`, { body })
+      asks = ASKS_AFTER_A_JOB
+    }
+  }
+  return true
+}
+
+async function answered($, { model, system, prompt, max_output_tokens, timeout_ms }) {
+  const request = { model, system, prompt, maxTokens: max_output_tokens, timeoutMs: timeout_ms }
+  const made = await $.model.complete(request).catch(error => ({ isAnswered: false, reason: error.message }))
+  if (made.isAnswered) return { text: made.text, usage: made.usage }
+  return { error: [made.reason, made.error].filter(part => part !== undefined).join(': '), usage: made.usage ?? {} }
+}
+
 export function register(on, options) {
   if (options.mod === false) return
   let pane = emptyPane()
   let failures = []
+  // Whether to ask for work: not where the session ends with its turn, and not after the service said that it has none.
+  let works = false
+  let isWorking = false
 
   on('session.start', async ($, e, next) => {
+    works = e.isInteractive
     if (e.isInteractive) {
       void $.command.register({ name: 'mem-pane', description: 'Search and browse the memory in a pane', argumentHint: '[topic]' }).catch(() => undefined)
     }
@@ -117,6 +157,12 @@ export function register(on, options) {
     for (const failure of failures.splice(0)) void record($, 'save', failure).catch(() => undefined)
     if (e.agentId === undefined && e.isAborted) {
       void record($, 'summary', { hook_event_name: 'TurnAborted', last_assistant_message: e.answer }).catch(() => undefined)
+    }
+    if (e.agentId === undefined && works && !isWorking) {
+      isWorking = true
+      void work($)
+        .then(isChosen => { works = isChosen }, () => undefined)
+        .finally(() => { isWorking = false })
     }
     return next(e)
   })

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use super::Doctor;
 use super::finding::Finding;
+use crate::api::Health;
 use crate::cli::client;
+use crate::clock;
 use crate::llm::{Choice, Failure, Llm, ModelRequest, Tool, choose, guard};
 use crate::privacy::Redacted;
+use crate::text::age::ago;
 
 const NAME: &str = "provider";
 
@@ -28,6 +31,7 @@ pub fn provider(doctor: &Doctor<'_>) -> Finding {
                 doctor.home.credentials().display()
             ),
         ),
+        Choice::Llm(Llm::Session(_)) => session(&health),
         Choice::Llm(llm) if doctor.is_online => probe(&llm),
         Choice::Llm(llm) => {
             Finding::good(NAME, format!("{} with {}; not contacted (use --online)", llm.name(), llm.model()))
@@ -38,6 +42,22 @@ pub fn provider(doctor: &Doctor<'_>) -> Finding {
         Choice::Unusable { why } => {
             Finding::bad(NAME, why, "queued events wait until this is fixed", "claude-mem config show")
         }
+    }
+}
+
+/// Reports whether running sessions ask for work, as the provider `session` needs it.
+fn session(health: &Health) -> Finding {
+    match health.session_asked_at {
+        Some(at) => Finding::good(
+            NAME,
+            format!("session: a Claude Code session last asked for work {}", ago(at, clock::now())),
+        ),
+        None => Finding::note(
+            NAME,
+            "session: no Claude Code session has asked for work since the service started",
+            "without one, rules write the notes; `claude-mem queue redo` repeats them later",
+            "install the plugin into Claude Code 2.1.287 or later, leave its option \"mod\" on, and finish a turn in a terminal",
+        ),
     }
 }
 
@@ -62,7 +82,7 @@ fn probe(llm: &Llm) -> Finding {
         .block_on(async { tokio::time::timeout(Duration::from_secs(60), llm.complete(&request)).await });
     match answer {
         Ok(Ok(_) | Err(Failure::Item { .. })) => Finding::good(NAME, format!("{name} responds")),
-        Ok(Err(Failure::Provider(failure))) => {
+        Ok(Err(failure)) => {
             Finding::bad(NAME, format!("{name}: {failure}"), "queued events wait until this is fixed", "")
         }
         Err(_) => Finding::bad(

@@ -13,6 +13,7 @@ mod metrics;
 mod request_log;
 mod routes;
 mod search;
+mod session_jobs;
 mod sessions;
 
 use std::convert::Infallible;

@@ -9,10 +9,12 @@ use axum::{Json, Router};
 
 use super::extract::MAX_BODY_BYTES;
 use super::{
-    activity, context, corrections, error, history, memories, metrics, request_log, search, sessions,
+    activity, context, corrections, error, history, memories, metrics, request_log, search, session_jobs,
+    sessions,
 };
 use crate::api::{ApiError, Health, HealthStatus, QueueStats, route};
 use crate::clock;
+use crate::llm::SessionJobs;
 use crate::store::log::spent_since;
 use crate::store::memory;
 use crate::store::queue::{self, OpenWork};
@@ -61,6 +63,8 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route(route::VALUE, get(activity::value))
         .route(route::SETTINGS, get(activity::settings))
         .route(route::RETRY, post(activity::retry))
+        .route(route::SESSION_JOBS, post(session_jobs::take))
+        .route(route::SESSION_JOB, post(session_jobs::answer))
         .route(route::METRICS, get(metrics::metrics))
         .fallback(async || error::unknown_route())
         .method_not_allowed_fallback(async || error::wrong_method())
@@ -106,6 +110,7 @@ pub(super) async fn health_of(shared: &Shared) -> Health {
         observations_today: Some(today),
         provider: Some(provider.name.to_owned()),
         breaker: Some(provider.breaker.to_owned()),
+        session_asked_at: running.compressor.session_jobs().and_then(SessionJobs::last_asked_at),
         cost_usd_today: Some(spent),
         max_usd_per_day: Some(running.config.cost.max_usd_per_day),
         ..health

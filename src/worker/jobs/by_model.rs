@@ -112,6 +112,11 @@ impl Job<'_> {
                 self.note_ceiling();
                 Ok(None)
             }
+            ModelOutcome::Declined(why) => {
+                self.settlement.origin = local_origin();
+                self.mark_without_model(&why);
+                Ok(None)
+            }
             ModelOutcome::Failed(message) => self.failed(message, i64::MAX),
             ModelOutcome::Answered(response, origin) => match parse::turn(&response.text) {
                 Ok(answer) => {

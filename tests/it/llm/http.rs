@@ -54,7 +54,9 @@ fn fault_of(llm: &Llm) -> (Fault, Option<Duration>, String) {
     assert!(!shown.contains("Unmistakable"), "the key is shown: {shown}");
     match result {
         Ok(response) => (Fault::None, None, response.text),
-        Err(Failure::Item { message, .. }) => (Fault::Item, None, message),
+        Err(Failure::Item { message, .. } | Failure::Declined { message, .. }) => {
+            (Fault::Item, None, message)
+        }
         Err(Failure::Provider(failure)) => {
             (Fault::Provider(failure.kind), failure.retry_after, failure.message)
         }

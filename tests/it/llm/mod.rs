@@ -5,3 +5,4 @@ pub mod child_processes;
 mod choosing;
 mod cli;
 mod http;
+mod session;

@@ -57,4 +57,7 @@ fn documentation_has_every_field() {
     assert_documented::<api::Statement>("Statement");
     assert_documented::<api::Saved>("Saved");
     assert_documented::<api::Changed>("Changed");
+    assert_documented::<api::SessionOffer>("SessionOffer");
+    assert_documented::<api::SessionJob>("SessionJob");
+    assert_documented::<api::SessionAnswer>("SessionAnswer");
 }
