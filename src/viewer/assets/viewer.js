@@ -27,7 +27,10 @@ document.addEventListener('submit', (event) => {
   for (const button of form.querySelectorAll('button')) button.disabled = true;
   visit(form.action, { method: 'POST', body, headers: { 'x-mem': '1' } }).catch(ended);
 });
-addEventListener('popstate', () => visit(location.href, {}, false).catch(ended));
+// A link within the page, like the one to the content, is in the history too: it must not replace the page, and the focus with it.
+const address = () => location.pathname + location.search;
+let shown;
+addEventListener('popstate', () => { if (address() !== shown) visit(location.href, {}, false).catch(ended); });
 
 // Search as you type.
 let typing, pending;
@@ -45,6 +48,7 @@ document.addEventListener('input', (event) => {
       const page = new DOMParser().parseFromString(await response.text(), 'text/html');
       $('#results').replaceWith(document.adoptNode($('#results', page)));
       history.replaceState(null, '', url);
+      shown = address();
     } catch (error) {
       if (error.name !== 'AbortError') ended();
     }
@@ -63,8 +67,14 @@ function countdown() {
   undoing = setInterval(() => {
     left -= 1;
     if (left > 0) show();
-    else { clearInterval(undoing); $('[data-undo]')?.remove(); }
+    else { clearInterval(undoing); withdraw($('[data-undo]')); }
   }, 1000);
+}
+
+// The focus stays in the notice.
+function withdraw(offer) {
+  if (offer?.contains(document.activeElement)) offer.closest('.notice').focus();
+  offer?.remove();
 }
 
 // Keys.
@@ -171,6 +181,7 @@ function grow(list, items, kind) {
 }
 
 function begin() {
+  shown = address();
   countdown();
   const tabs = $('.tabs');
   const path = main().dataset.page;

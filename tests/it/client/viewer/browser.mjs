@@ -187,6 +187,7 @@ await notice(keyboard, 'earlier version is back');
 await keyboard.keyboard.press('/');
 await keyboard.keyboard.type('greeting');
 await keyboard.keyboard.press('Enter');
+await keyboard.waitForURL(/\/search/);
 await keyboard.locator('#results .row').first().waitFor();
 await keyboard.keyboard.press('Escape');
 await keyboard.keyboard.press('j');
@@ -199,6 +200,11 @@ await keyboard.keyboard.press('Escape');
 // A page of search begins in its field.
 for (const path of pages.slice(0, -1).filter((path) => !path.startsWith('/search'))) {
   await to(keyboard, path);
+  await keyboard.evaluate(() => {
+    const { fetch } = globalThis;
+    globalThis.fetched = [];
+    globalThis.fetch = (url, ...rest) => { globalThis.fetched.push(String(url)); return fetch(url, ...rest); };
+  });
   await keyboard.keyboard.press('Tab');
   expect(await focused('.skip'), `${path}: the first stop is not the link to the content`);
   await keyboard.keyboard.press('Enter');
@@ -209,9 +215,24 @@ for (const path of pages.slice(0, -1).filter((path) => !path.startsWith('/search
     const active = document.activeElement;
     return { tag: active.outerHTML.slice(0, 120), outline: getComputedStyle(active).outlineStyle };
   });
+  const fetched = await keyboard.evaluate(() => globalThis.fetched);
+  expect(fetched.length === 0, `${path}: a link within the page loads ${fetched} and would take the focus away`);
   expect(focus.outline !== 'none', `${path}: the focus cannot be seen on ${focus.tag}`);
 }
 await keyboard.context().close();
+
+// An undo that is withdrawn does not take the focus with it.
+const slow = await open({});
+await slow.clock.install();
+await to(slow, '/memory/1');
+await slow.keyboard.press('p');
+await notice(slow, 'Pinned');
+await slow.keyboard.press('Tab');
+expect(await slow.evaluate(() => document.activeElement.closest('[data-undo]') != null), 'the undo cannot be reached');
+await slow.clock.runFor(11000);
+expect(await slow.locator('[data-undo]').count() === 0, 'the undo is offered for ever');
+expect(await slow.evaluate(() => document.activeElement.matches('.notice')), 'the focus is gone with the undo');
+await slow.context().close();
 
 // Without scripts every page has the same content, and the forms of search and filters work.
 const plain = await open({ javaScriptEnabled: false });
