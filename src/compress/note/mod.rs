@@ -28,8 +28,9 @@ const SUMMARY_BYTES: usize = 480;
 /// Maximum length of a summary, and of a statement in it, in bytes. Both are cut at the end of a clause.
 const SUMMARY_COLUMNS: usize = 1_000;
 const STATEMENT_COLUMNS: usize = 560;
-/// Maximum length of the detail, in bytes.
-const DETAIL_BYTES: usize = 1_600;
+/// Maximum length of the detail, in bytes, and of what other closing messages add to it. A search finds only what is stored.
+const DETAIL_BYTES: usize = 3_200;
+const OTHER_CLOSINGS_BYTES: usize = 1_600;
 /// Maximum number of files that a note names, for each of read and changed.
 const MOST_FILES: usize = 30;
 /// Minimum closing text that makes a turn without changes worth a note, in characters.
@@ -139,6 +140,8 @@ struct Material {
     statements: Vec<Statement>,
     /// The heading of the closing message.
     own_title: Option<String>,
+    /// Statements of the closing messages that `statements` leaves out, oldest first.
+    others: Vec<Statement>,
     /// The plan that the turn carries out, if there is one.
     plan: Option<Plan>,
     /// Sections that can stand in title and summary. Proposals count only where nothing was changed, and asides only where
@@ -162,12 +165,14 @@ impl Material {
         let (long, short): (Vec<&String>, Vec<&String>) =
             turn.closings.iter().rev().partition(|text| text.len() * 3 >= longest);
         let closings = long.into_iter().chain(short).map(|text| text.trim());
-        let closings = closings.filter(|text| !text.starts_with("API Error"));
+        let closings: Vec<&str> = closings.filter(|text| !text.starts_with("API Error")).collect();
         let reports = turn.reports();
         let reports = reports.iter().map(|(_, text)| text.as_str());
         let bodies = turn.commits().into_iter().map(|commit| commit.body.as_str());
-        for text in closings.chain(reports).chain(bodies) {
+        let mut read = 0;
+        for text in closings.iter().copied().chain(reports).chain(bodies) {
             if says_little(&statements) {
+                read += 1;
                 let (title, new) = prose::titled_statements(&local(text));
                 own_title = own_title.or(title.filter(|_| statements.is_empty()));
                 let is_new = |new: &Statement| {
@@ -192,7 +197,10 @@ impl Material {
         } else {
             &[Section::Aside]
         };
-        Self { statements, own_title, plan, sections }
+        // Shorter ones report progress or an errand.
+        let others = closings.iter().skip(read).filter(|text| text.chars().count() >= FINDING_CHARS).rev();
+        let others = others.flat_map(|text| prose::statements(&local(text))).collect();
+        Self { statements, own_title, others, plan, sections }
     }
 
     /// Statements that can stand in a summary.
@@ -374,23 +382,32 @@ fn fallback_summary(turn: &Turn, files: &[String]) -> String {
     format!("{text}.{end}")
 }
 
-/// The rest that is worth keeping, in order, bounded.
+/// The rest that is worth keeping, in order, bounded: of the answer, of the commits, and of the turn's other closing messages.
 fn detail(turn: &Turn, material: &Material, title: &str, used: &str) -> Option<String> {
     let mut lines: Vec<String> = Vec::new();
-    let mut bytes = 0;
-    let mut push = |text: String| {
-        let is_new = !text.is_empty() && !used.contains(text.trim_end_matches('.')) && !lines.contains(&text);
-        if is_new && bytes + text.len() <= DETAIL_BYTES {
-            bytes += text.len();
-            lines.push(text);
+    let add = |lines: &mut Vec<String>, texts: &mut dyn Iterator<Item = String>, most: usize| {
+        let mut bytes = 0;
+        for text in texts {
+            let is_known = used.contains(text.trim_end_matches('.')) || lines.contains(&text);
+            if !text.is_empty() && !is_known && bytes + text.len() <= most {
+                bytes += text.len();
+                lines.push(text);
+            }
         }
     };
-    push(plan_reason(material).unwrap_or_default());
-    let rest = material.body().filter(|statement| statement.text.split_whitespace().count() >= 4);
-    let rest: Vec<&Statement> = rest.filter(|statement| !is_near(&statement.text, title)).collect();
-    shown(&rest).for_each(&mut push);
-    for statement in turn.commits().into_iter().flat_map(|commit| prose::statements(&commit.body)) {
-        push(clause(&statement.text, STATEMENT_COLUMNS));
+    let is_kept = |statement: &&Statement| {
+        statement.text.split_whitespace().count() >= 4 && !is_near(&statement.text, title)
+    };
+    let rest: Vec<&Statement> = material.body().filter(is_kept).collect();
+    let bodies = turn.commits().into_iter().flat_map(|commit| prose::statements(&commit.body));
+    let bodies = bodies.map(|statement| clause(&statement.text, STATEMENT_COLUMNS));
+    add(&mut lines, &mut plan_reason(material).into_iter().chain(shown(&rest)).chain(bodies), DETAIL_BYTES);
+    let own = lines.len();
+    let others = material.others.iter().filter(|statement| statement.section != Section::Aside);
+    let others: Vec<&Statement> = others.filter(is_kept).collect();
+    add(&mut lines, &mut shown(&others), OTHER_CLOSINGS_BYTES);
+    if let Some(first) = lines.get_mut(own) {
+        *first = format!("Also said in this turn: {first}");
     }
     (!lines.is_empty()).then(|| lines.join("\n"))
 }

@@ -195,3 +195,21 @@ fn any_turn_gives_a_bounded_note() {
         }
     }
 }
+
+#[test]
+fn detail_keeps_every_long_closing_message_of_a_turn() {
+    let analysis = "## Can the prompt be cached on an empty Enter?\n\nAn empty Enter is how people refresh their prompt, so a cached \
+        one would freeze the branch and the clock.\n\nSegments that change with time would go stale at once. The recommendation is to \
+        cache single segments with `cache_duration` and to leave the whole prompt alone.";
+    let result = "Added the `.Executed` property to every template. It is false if Enter was pressed without a command, so that a \
+        template can hide a stale exit code. The recorder writes it too, and a data file may set it for a replay without a shell.";
+    let errand = "Committed as 1a2b3c4, the tree is clean now.";
+    let mut several = turn("add the property, and look at caching", analysis, vec![edit("/p/src/cache.rs")]);
+    several.closings.extend([result.to_owned(), errand.to_owned()]);
+    let single = turn("add the property, and look at caching", result, vec![edit("/p/src/cache.rs")]);
+    let (several, single) = (made(&several), made(&single));
+    assert_eq!((&several.title, &several.summary), (&single.title, &single.summary));
+    let detail = several.detail.unwrap();
+    assert!(detail.contains("Also said in this turn: ") && detail.contains("`cache_duration`"), "{detail}");
+    assert!(!detail.contains("1a2b3c4"), "{detail}");
+}
