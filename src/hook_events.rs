@@ -68,12 +68,24 @@ const GEMINI: [Wire; 5] = [
     wire("SessionEnd", "end", 5_000),
 ];
 
+/// The events of Copilot CLI, by the names for which it sends Claude Code's fields.
+const COPILOT: [Wire; 7] = [
+    wire("SessionStart", "context", 10),
+    wire("UserPromptSubmit", "new", 5),
+    wire("PostToolUse", "save", 5),
+    wire("PostToolUseFailure", "save", 5),
+    wire("Stop", "summary", 5),
+    wire("PreCompact", "compact", 5),
+    wire("SessionEnd", "end", 5),
+];
+
 /// Returns the events of an agent that runs hooks from its settings; none for one that does not.
 pub fn for_agent(agent: Agent) -> &'static [Wire] {
     match agent {
         Agent::ClaudeCode => &WIRING,
         Agent::Codex => &CODEX,
         Agent::Gemini => &GEMINI,
+        Agent::Copilot => &COPILOT,
         Agent::Cursor | Agent::Opencode => &[],
     }
 }

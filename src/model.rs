@@ -65,11 +65,13 @@ pub enum Agent {
     Gemini,
     Cursor,
     Opencode,
+    Copilot,
 }
 
 impl Agent {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::ClaudeCode, Self::Codex, Self::Gemini, Self::Cursor, Self::Opencode];
+    pub const ALL: [Self; 6] =
+        [Self::ClaudeCode, Self::Codex, Self::Gemini, Self::Cursor, Self::Opencode, Self::Copilot];
 
     /// The word for it, as stored.
     pub fn as_str(self) -> &'static str {
@@ -79,6 +81,7 @@ impl Agent {
             Self::Gemini => "gemini",
             Self::Cursor => "cursor",
             Self::Opencode => "opencode",
+            Self::Copilot => "copilot",
         }
     }
 

@@ -157,6 +157,9 @@ impl<'de> Visitor<'de> for InputFields<'_, 'de> {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HookOutput<'a> {
+    /// For the model, as Copilot CLI takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub additional_context: Option<Cow<'a, str>>,
     /// For the model.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub hook_specific_output: Option<HookSpecificOutput<'a>>,

@@ -16,6 +16,8 @@ pub fn as_claude_code(input: Input) -> Vec<Input> {
     let Ok(Value::Object(mut payload)) = serde_json::from_slice(&input.bytes) else { return vec![input] };
     match input.agent {
         Agent::Gemini => gemini(&mut payload),
+        Agent::Copilot if payload.get("tool_name").is_some_and(|name| name == INTENT) => return Vec::new(),
+        Agent::Copilot => copilot(&mut payload),
         _ => rename(&mut payload, "turn_id", "prompt_id"),
     }
     let calls = if payload.contains_key("tool_name") { calls(payload) } else { vec![payload] };
@@ -67,6 +69,55 @@ fn gemini(payload: &mut Map<String, Value>) {
             }
         }
     }
+}
+
+/// The tool with which Copilot announces its next step. It does nothing.
+const INTENT: &str = "report_intent";
+
+/// Copilot CLI reports Claude Code's names of tools, but its own arguments and results.
+fn copilot(payload: &mut Map<String, Value>) {
+    if payload.get("source").is_some_and(|source| source == "new") {
+        payload.insert("source".into(), "startup".into());
+    }
+    let name = payload.get("tool_name").and_then(Value::as_str).unwrap_or_default();
+    let input = payload.get("tool_input").cloned().unwrap_or_default();
+    let own = match name {
+        "Edit" if input["path"].is_null() => "apply_patch",
+        "Edit" => "edit",
+        "Write" => "create",
+        "Read" => "view",
+        "Bash" => "bash",
+        "Grep" => "grep",
+        "Glob" => "glob",
+        other => other,
+    };
+    let own = own.to_owned();
+    if let Value::String(patch) = input {
+        payload.insert("tool_input".into(), json!({ "input": patch }));
+    }
+    if !own.is_empty() {
+        payload.insert("tool_name".into(), own.into());
+    }
+    let Some(result) = payload.remove("tool_result") else { return };
+    let text = result["text_result_for_llm"].as_str().unwrap_or_default();
+    let (text, code) = without_exit_code(text);
+    if code == 0 {
+        payload.insert("tool_response".into(), text.into());
+    } else {
+        // A command that fails is a success of the tool.
+        payload.insert("error".into(), format!("Exit code {code}\n{text}").into());
+        payload.insert("hook_event_name".into(), "PostToolUseFailure".into());
+    }
+}
+
+/// The output of Copilot's shell without its last line, and the exit code in it.
+fn without_exit_code(text: &str) -> (&str, i64) {
+    let parsed = || {
+        let (output, last) = text.trim_end().rsplit_once('\n').unwrap_or(("", text.trim_end()));
+        let code = last.strip_prefix("<shellId: ")?.strip_suffix('>')?.rsplit_once("exit code ")?.1;
+        Some((output, code.parse().ok()?))
+    };
+    parsed().unwrap_or((text, 0))
 }
 
 /// The prompt without the context that hooks put in front of it.
@@ -144,6 +195,34 @@ mod tests {
         );
         let stop = json!({"hook_event_name": "AfterAgent", "prompt": "p", "prompt_response": "Done."});
         assert_eq!(translated_from(Agent::Gemini, &stop)[0]["last_assistant_message"], "Done.");
+    }
+
+    #[test]
+    fn copilot_events_are_read_as_claude_codes() {
+        let tool = |name: &str, input: Value, text: &str| {
+            let payload = json!({"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": name, "tool_input": input,
+                                 "tool_result": {"result_type": "success", "text_result_for_llm": text}});
+            translated_from(Agent::Copilot, &payload)
+        };
+        let ran =
+            &tool("Bash", json!({"command": "make"}), "built\n<shellId: 0 completed with exit code 0>")[0];
+        assert_eq!((&ran["tool_name"], &ran["tool_response"]["stdout"]), (&json!("Bash"), &json!("built")));
+        let failed =
+            &tool("Bash", json!({"command": "make"}), "no\n<shellId: 7 completed with exit code 3>")[0];
+        assert_eq!(
+            (&failed["hook_event_name"], &failed["error"], &failed["tool_response"]),
+            (&json!("PostToolUseFailure"), &json!("Exit code 3\nno"), &Value::Null)
+        );
+        let edit = &tool("Edit", json!({"path": "/a", "old_str": "x", "new_str": "y"}), "done")[0];
+        assert_eq!(
+            (&edit["tool_input"]["file_path"], &edit["tool_input"]["new_string"]),
+            (&json!("/a"), &json!("y"))
+        );
+        let patch = "*** Begin Patch\n*** Add File: a.rs\n+one\n*** End Patch";
+        assert_eq!(tool("Edit", json!(patch), "done")[0]["tool_name"], "Write");
+        assert!(tool("report_intent", json!({}), "").is_empty());
+        let start = json!({"hook_event_name": "SessionStart", "session_id": "s", "source": "new"});
+        assert_eq!(translated_from(Agent::Copilot, &start)[0]["source"], "startup");
     }
 
     #[test]

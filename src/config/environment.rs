@@ -32,6 +32,8 @@ pub struct Environment {
     /// `CODEX_HOME`: where Codex keeps its settings.
     #[cfg(feature = "service")]
     pub codex_home: Option<PathBuf>,
+    /// `COPILOT_HOME`: where Copilot CLI keeps its settings.
+    pub copilot_home: Option<PathBuf>,
     /// `CLAUDE_CODE_SESSION_ATTENDED=0`, or a `CLAUDE_CODE_ENTRYPOINT` of the SDK, as older clients have it: the session runs by
     /// `claude -p` or a program, so that nobody reads messages.
     pub is_unattended: bool,
@@ -70,6 +72,7 @@ impl Environment {
             data_dir: path("XDG_DATA_HOME"),
             #[cfg(feature = "service")]
             codex_home: path("CODEX_HOME"),
+            copilot_home: path("COPILOT_HOME"),
             is_unattended: is_unattended(
                 std::env::var_os("CLAUDE_CODE_SESSION_ATTENDED").as_deref(),
                 std::env::var_os("CLAUDE_CODE_ENTRYPOINT").as_deref(),

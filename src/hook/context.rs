@@ -11,7 +11,7 @@ use super::{Spooled, http};
 use crate::api::{PrintedContext, route};
 use crate::config::{Config, Environment};
 use crate::context::{self, ContextRequest, Hint, RepoState};
-use crate::model::{Event, EventBody, Millis, SessionStamp};
+use crate::model::{Agent, Event, EventBody, Millis, SessionStamp};
 use crate::paths::Home;
 use crate::project::Project;
 use crate::protocol::{HookOutput, HookSpecificOutput, MAX_CONTEXT_UNITS};
@@ -44,7 +44,8 @@ pub fn print(
     }
     let context = answer.as_ref().map(|answer| answer.context.as_str()).unwrap_or_default();
     let notice = notice.or_else(|| start.always(database, answer.as_ref()));
-    write_answer(&mut output, "SessionStart", context, notice.as_deref())?;
+    let agent = event.session.as_ref().map(|session| session.agent).unwrap_or_default();
+    write_answer(&mut output, agent, "SessionStart", context, notice.as_deref())?;
     if let (Some(answer), Some(session), Some(database)) = (answer, &event.session, database) {
         note_shown(database, "context", session, answer, began.elapsed(), event.at);
     }
@@ -78,6 +79,7 @@ pub fn note_shown(
 /// Writes the text for the model and the message for the user; nothing if there is neither.
 pub fn write_answer(
     output: &mut impl Write,
+    agent: Agent,
     hook_event_name: &str,
     context: &str,
     system_message: Option<&str>,
@@ -86,12 +88,15 @@ pub fn write_answer(
         return Ok(());
     }
     let additional_context = within_units(context, MAX_CONTEXT_UNITS);
+    // Copilot CLI takes its own form only, and shows no messages.
+    let is_copilot = agent == Agent::Copilot;
     let answer = HookOutput {
-        hook_specific_output: (!context.is_empty()).then(|| HookSpecificOutput {
+        additional_context: (is_copilot && !context.is_empty()).then(|| additional_context.into()),
+        hook_specific_output: (!is_copilot && !context.is_empty()).then(|| HookSpecificOutput {
             hook_event_name: hook_event_name.into(),
             additional_context: additional_context.into(),
         }),
-        system_message: system_message.map(Into::into),
+        system_message: system_message.filter(|_| !is_copilot).map(Into::into),
     };
     serde_json::to_writer(&mut *output, &answer)?;
     output.flush()

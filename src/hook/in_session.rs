@@ -185,7 +185,7 @@ impl Asker<'_> {
             return Ok(());
         };
         let hook_event = agents::event_name(session.agent, told.hook_event);
-        write_answer(output, hook_event, &answer.context, None)?;
+        write_answer(output, session.agent, hook_event, &answer.context, None)?;
         if !answer.context.is_empty() {
             let busy_ms = self.config.hook.busy_ms;
             let opened = database.is_none().then(|| store::open_for_hook(self.home, busy_ms).ok()).flatten();

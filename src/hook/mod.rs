@@ -71,7 +71,7 @@ pub fn run(
         // Nothing is recorded here, and the user has to know that in every session.
         if verb == Verb::Context && !environment.is_unattended {
             let message = format!("claude-mem: nothing is remembered: {error}");
-            context::write_answer(&mut output, "SessionStart", "", Some(&message))?;
+            context::write_answer(&mut output, agent, "SessionStart", "", Some(&message))?;
         }
         return Err(error.into());
     }

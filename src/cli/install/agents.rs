@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstRootNode};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::Installation;
 use super::hooks::unusual_data;
@@ -66,6 +67,7 @@ impl Link {
     pub fn file(self, environment: &Environment) -> Option<PathBuf> {
         let home = environment.user_home.as_ref()?;
         let codex = || environment.codex_home.clone().unwrap_or_else(|| home.join(".codex"));
+        let copilot = || environment.copilot_home.clone().unwrap_or_else(|| home.join(".copilot"));
         let config = || environment.config_dir.clone().unwrap_or_else(|| home.join(".config"));
         match self {
             Self(Agent::Codex, AgentPart::Tools) => Some(codex().join("config.toml")),
@@ -73,6 +75,8 @@ impl Link {
             Self(Agent::Gemini, AgentPart::Tools | AgentPart::Hooks) => {
                 Some(home.join(".gemini/settings.json"))
             }
+            Self(Agent::Copilot, AgentPart::Tools) => Some(copilot().join("mcp-config.json")),
+            Self(Agent::Copilot, AgentPart::Hooks) => Some(copilot().join("hooks/claude-mem.json")),
             Self(Agent::Cursor, AgentPart::Tools) => Some(home.join(".cursor/mcp.json")),
             Self(Agent::Opencode, AgentPart::Tools) => Some(config().join("opencode/opencode.json")),
             Self(Agent::Opencode, AgentPart::Plugin) => Some(config().join("opencode/plugin/claude-mem.js")),
@@ -83,10 +87,14 @@ impl Link {
     /// Returns the text with our current part, replacing any older one.
     pub fn with_entry(self, text: &str, entry: AgentEntry<'_>) -> Result<String, SettingsError> {
         match self {
+            Self(Agent::Copilot, AgentPart::Hooks) => Ok(copilot_hooks(entry)),
             Self(agent, AgentPart::Hooks) => settings::with_hooks(text, &wanted(agent, entry)),
             Self(_, AgentPart::Plugin) => Ok(plugin(entry)),
             Self(Agent::Codex, AgentPart::Tools) => toml_with(text, Some(entry)),
             Self(Agent::Opencode, AgentPart::Tools) => json_with(text, "mcp", Some(opencode_entry(entry))),
+            Self(Agent::Copilot, AgentPart::Tools) => {
+                json_with(text, "mcpServers", Some(copilot_entry(entry)))
+            }
             Self(_, AgentPart::Tools) => json_with(text, "mcpServers", Some(json_entry(entry))),
         }
     }
@@ -94,6 +102,7 @@ impl Link {
     /// Returns the text without our part.
     pub fn without_entry(self, text: &str) -> Result<String, SettingsError> {
         match self {
+            Self(Agent::Copilot, AgentPart::Hooks) => Ok(String::new()),
             Self(_, AgentPart::Hooks) => settings::without_hooks(text),
             Self(_, AgentPart::Plugin) => Ok(String::new()),
             Self(Agent::Codex, AgentPart::Tools) => toml_with(text, None),
@@ -118,6 +127,15 @@ fn wanted(agent: Agent, entry: AgentEntry<'_>) -> Vec<WantedHook> {
         |verb: &str| format!("{} --agent {}", hook_events::command(&hook, verb, entry.data), agent.as_str());
     let wires = hook_events::for_agent(agent).iter();
     wires.map(|wire| WantedHook { wire: *wire, command: command(wire.verb) }).collect()
+}
+
+/// The hooks of Copilot CLI, in a file of our own.
+fn copilot_hooks(entry: AgentEntry<'_>) -> String {
+    let hooks = wanted(Agent::Copilot, entry).into_iter().map(|hook| {
+        let command = json!({"type": "command", "bash": hook.command, "timeoutSec": hook.wire.timeout});
+        (hook.wire.event.to_owned(), json!([command]))
+    });
+    format!("{:#}\n", json!({"version": 1, "hooks": serde_json::Map::from_iter(hooks)}))
 }
 
 /// The plugin with the paths of this installation.
@@ -147,6 +165,13 @@ fn json_entry(entry: AgentEntry<'_>) -> CstInputValue {
         ("args".to_owned(), CstInputValue::Array(vec![text("mcp")])),
     ];
     fields.extend(variables("env", entry.data));
+    CstInputValue::Object(fields)
+}
+
+fn copilot_entry(entry: AgentEntry<'_>) -> CstInputValue {
+    let CstInputValue::Object(mut fields) = json_entry(entry) else { return json_entry(entry) };
+    fields.insert(0, ("type".to_owned(), text("local")));
+    fields.push(("tools".to_owned(), CstInputValue::Array(vec![text("*")])));
     CstInputValue::Object(fields)
 }
 
@@ -304,11 +329,12 @@ fn remove(file: &AgentFile, report: &mut InstallReport, is_dry: bool) -> anyhow:
 mod tests {
     use super::*;
 
-    const AGENTS: [(Agent, &str); 4] = [
+    const AGENTS: [(Agent, &str); 5] = [
         (Agent::Codex, include_str!("../../../packaging/agents/codex.toml")),
         (Agent::Gemini, include_str!("../../../packaging/agents/gemini.json")),
         (Agent::Cursor, include_str!("../../../packaging/agents/cursor.json")),
         (Agent::Opencode, include_str!("../../../packaging/agents/opencode.json")),
+        (Agent::Copilot, include_str!("../../../packaging/agents/copilot.json")),
     ];
 
     fn entry(data: Option<&Path>) -> AgentEntry<'_> {
@@ -362,9 +388,13 @@ mod tests {
         let codex = "model = \"o\" # mine\n\n[mcp_servers.other]\ncommand = \"x\"\n\n[tui]\ntheme = 1\n";
         let json = "{\n  // mine\n  \"theme\": \"dark\",\n  \"mcpServers\": {\n    \"other\": {\"command\": \"x\"}\n  }\n}\n";
         let opencode = "{\n  \"mcp\": {\n    \"other\": {\"type\": \"local\"}\n  }\n}\n";
-        for (agent, before) in
-            [(Agent::Codex, codex), (Agent::Gemini, json), (Agent::Cursor, json), (Agent::Opencode, opencode)]
-        {
+        for (agent, before) in [
+            (Agent::Codex, codex),
+            (Agent::Gemini, json),
+            (Agent::Cursor, json),
+            (Agent::Copilot, json),
+            (Agent::Opencode, opencode),
+        ] {
             let with = tools(agent).with_entry(before, entry(Some(Path::new("/my data")))).unwrap();
             assert!(with.contains("/path/of/claude-mem") && with.contains("/my data"), "{with}");
             let again = tools(agent).with_entry(&with, entry(None)).unwrap();

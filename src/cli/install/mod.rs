@@ -63,7 +63,7 @@ pub struct Arguments {
     #[arg(long)]
     backfill: bool,
     /// Only connect another agent: its tools, and hooks or a plugin where it has them
-    #[arg(long, value_name = "NAME", value_parser = ["codex", "gemini", "cursor", "opencode"], conflicts_with_all = ["project", "no_hooks", "no_service", "bin_dir"])]
+    #[arg(long, value_name = "NAME", value_parser = ["codex", "gemini", "cursor", "opencode", "copilot"], conflicts_with_all = ["project", "no_hooks", "no_service", "bin_dir"])]
     agent: Option<String>,
 }
 

@@ -89,6 +89,12 @@ fn read_turn(path: &Path) -> Option<TurnTail> {
         }
         match line["type"].as_str() {
             Some("assistant") if tail.message.is_none() => tail.message = message_in(&line),
+            // Copilot CLI.
+            Some("assistant.message") if tail.message.is_none() => {
+                tail.message =
+                    line["data"]["content"].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+            }
+            Some("user.message") => break,
             Some("user") if is_prompt(&line) => break,
             Some("user") => tail.refusals.extend(refusals_in(&line)),
             _ => {}

@@ -1,6 +1,6 @@
-//! Codex, Gemini CLI and OpenCode against a scripted endpoint on this machine: a session is recorded under the agent's name, and
+//! Codex, Gemini CLI, OpenCode and Copilot CLI against a scripted endpoint on this machine: a session is recorded under the agent's name, and
 //! the next one gets its context. Runs with the agents in `target/agents`:
-//! `npm install --prefix target/agents @openai/codex @google/gemini-cli opencode-ai`.
+//! `npm install --prefix target/agents @openai/codex @google/gemini-cli opencode-ai @github/copilot`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::harness::sandbox::run;
 use crate::install::command::Installed;
 
 const PROMPT: &str = "Make the greeting polite";
-const CLOSING: &str = "The greeting is polite now.";
+const CLOSING: &str = "The root cause was that greet.py never used the name, because the parser dropped it.";
 
 /// One call of the shell, then the closing message, in the form of the API that was asked.
 fn answer(asked: &Asked) -> Reply {
@@ -100,7 +100,7 @@ struct Case {
     arguments: &'static [&'static str],
 }
 
-const CASES: [Case; 3] = [
+const CASES: [Case; 4] = [
     Case {
         name: "codex",
         settings: ".codex/config.toml",
@@ -139,6 +139,14 @@ const CASES: [Case; 3] = [
         },
         arguments: &["run"],
     },
+    Case {
+        name: "copilot",
+        settings: ".copilot/mcp-config.json",
+        text: |_| {
+            "{\n  \"mcpServers\": {\n    \"other\": {\"type\": \"local\", \"command\": \"true\", \"args\": [], \"tools\": []}\n  }\n}\n".into()
+        },
+        arguments: &["--allow-all-tools", "-p"],
+    },
 ];
 
 fn program(name: &str) -> Option<PathBuf> {
@@ -175,6 +183,9 @@ fn real_agents_are_recorded_and_get_their_context() {
                 .env("GEMINI_API_KEY", "x")
                 .env("GOOGLE_GEMINI_BASE_URL", endpoint.url())
                 .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
+                .env("COPILOT_OFFLINE", "true")
+                .env("COPILOT_PROVIDER_BASE_URL", format!("{}/v1", endpoint.url()))
+                .env("COPILOT_MODEL", "m")
                 .env("CLAUDE_MEM_COMPRESS_PROVIDER", "local");
             let ran = run(command, b"");
             assert_eq!(ran.code, Some(0), "{}: {ran:?}", case.name);
@@ -193,15 +204,15 @@ fn real_agents_are_recorded_and_get_their_context() {
         let recorded = "SELECT group_concat(kind || ' ' || coalesce(tool_name, ''), ', ')
                         FROM (SELECT * FROM pending_queue WHERE kind <> 'flush' ORDER BY id)";
         assert_eq!(get(recorded), "observation Bash, summarize ", "{}", case.name);
-        let closing =
-            "SELECT payload ->> 'last_assistant_message' FROM pending_queue WHERE kind = 'summarize'";
-        assert_eq!(get(closing), CLOSING, "{}", case.name);
+        let note = get("SELECT title || ' ' || coalesce(summary, '') FROM observations");
+        assert!(note.contains("the parser dropped it"), "{}: {note}", case.name);
         let second = session();
+        assert!(second.contains("claude-mem"), "{}: its tools", case.name);
         assert!(second.contains("# Memory of harborline"), "{}: {second}", case.name);
 
         home.mem(&["uninstall"]);
         assert_eq!(std::fs::read_to_string(&settings).unwrap(), mine, "{}", case.name);
-        for left in [".codex/hooks.json", "xdg-config/opencode/plugin"] {
+        for left in [".codex/hooks.json", "xdg-config/opencode/plugin", ".copilot/hooks"] {
             assert!(!home.path(left).exists(), "{left}");
         }
     }
