@@ -31,7 +31,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 #[cfg(feature = "service")]
 pub use browse::{overview, statistics};
 #[cfg(feature = "service")]
-pub use files::connections::{Readers, open_for_worker, open_reader, open_readers, set_busy_timeout};
+pub use files::connections::{
+    Readers, open_for_worker, open_reader, open_readers, release_cache, set_busy_timeout,
+};
 #[cfg(feature = "service")]
 pub use ingest::record_all;
 pub use ingest::{

@@ -98,6 +98,27 @@ impl Database {
         });
         outcome.await.map_err(|_| StoreError::Gone)?
     }
+
+    /// Frees the page caches of all connections that nobody uses at the moment. Best effort: the operating system
+    /// has the pages too.
+    pub async fn release_caches(&self) {
+        let (released, outcome) = oneshot::channel();
+        let job: Job = Box::new(move |database| {
+            let _ = released.send(store::release_cache(database));
+            false
+        });
+        if self.writer.send(job).is_err() {
+            return;
+        }
+        let _ = outcome.await;
+        let readers = self.readers.clone();
+        let release = move || {
+            // All at once: the pool hands out the connection first that came back last.
+            let idle: Vec<_> = std::iter::from_fn(|| readers.try_get()).collect();
+            idle.iter().for_each(|database| drop(store::release_cache(database)));
+        };
+        let _ = tokio::task::spawn_blocking(release).await;
+    }
 }
 
 /// Prepares the database before anything opens it.

@@ -13,7 +13,7 @@ use super::background::{maintenance, spool_drain};
 use super::jobs;
 use super::state::{Running, Shared};
 use super::system::listeners::Listeners;
-use super::system::ram::TrimTimer;
+use super::system::ram::{self, TrimTimer};
 use super::system::signals::Signal;
 use super::system::supervise::Supervisor;
 use super::{NUDGE_PAUSE, RETRY_INTERVAL, Signals};
@@ -81,6 +81,7 @@ pub async fn run(shared: &Arc<Shared>, running: &Arc<Running>, around: Surroundi
         log_has_secrets: false,
         has_problem: true,
         reported: None,
+        has_chores: false,
         trim_timer: TrimTimer::after_start(),
     };
     let supervisor = around.supervisor;
@@ -110,6 +111,8 @@ struct Processor {
     /// True if the last access to the queue failed, or there was none yet.
     has_problem: bool,
     reported: Option<Instant>,
+    /// True if housekeeping continues at once.
+    has_chores: bool,
     trim_timer: TrimTimer,
 }
 
@@ -136,10 +139,11 @@ impl Processor {
                 Err(error) => return self.ended_by(&error),
             };
             self.report(around.supervisor).await;
-            if self.shared.take_asked() {
+            if self.shared.take_memory_used() {
                 self.trim_timer.reset();
             }
-            let wait = self.trim_timer.tick().map_or(wait, |trim_in| trim_in.min(wait));
+            self.release_memory();
+            let wait = self.trim_timer.due_in().map_or(wait, |trim_in| trim_in.min(wait));
             let wait = around.supervisor.at_most(wait);
             tokio::select! {
                 biased;
@@ -167,12 +171,26 @@ impl Processor {
             self.shared.nudge.notify_one();
         }
         self.redact_prompts().await?;
-        self.maintenance.run(&self.shared, &self.running, self.trim_timer.is_quiet()).await?;
+        let is_quiet = self.trim_timer.is_quiet();
+        self.has_chores = self.maintenance.run(&self.shared, &self.running, is_quiet).await?;
         let wake_at = self.claim_all().await?;
         if std::mem::take(&mut self.has_problem) {
             self.shared.set_healthy();
         }
         Ok(wake_at)
+    }
+
+    /// Returns memory to the operating system if it is due. Housekeeping starts when it is quiet, and would
+    /// use the memory again: it goes first.
+    fn release_memory(&mut self) {
+        if self.has_chores || !self.trim_timer.take_due() {
+            return;
+        }
+        let database = self.running.database.clone();
+        tokio::spawn(async move {
+            database.release_caches().await;
+            tokio::task::spawn_blocking(ram::release_memory);
+        });
     }
 
     /// Redacts the prompts that hooks stored, before they are indexed, shown or sent.

@@ -47,7 +47,7 @@ pub struct Shared {
     /// Time of the last failed backup; 0 if there was none.
     pub backup_failed_at: AtomicI64,
     last_claim: AtomicI64,
-    asked: AtomicBool,
+    memory_used: AtomicBool,
     /// The embedding model for semantic search.
     pub embedder: EmbedderHandle,
 }
@@ -112,7 +112,7 @@ impl Shared {
             pressure: Mutex::default(),
             backup_failed_at: AtomicI64::new(0),
             last_claim: AtomicI64::new(0),
-            asked: AtomicBool::new(false),
+            memory_used: AtomicBool::new(false),
         }
     }
 
@@ -141,16 +141,16 @@ impl Shared {
         }
     }
 
-    /// Records a request that needs memory, which can be returned later.
-    pub fn mark_asked(&self) {
-        if !self.asked.swap(true, Ordering::Relaxed) {
+    /// Records work outside the queue, such as a search or a backup, that used memory which can be returned later.
+    pub fn mark_memory_used(&self) {
+        if !self.memory_used.swap(true, Ordering::Relaxed) {
             self.nudge.notify_one();
         }
     }
 
-    /// True if there was such a request since the last call.
-    pub fn take_asked(&self) -> bool {
-        self.asked.swap(false, Ordering::Relaxed)
+    /// True if there was such work since the last call.
+    pub fn take_memory_used(&self) -> bool {
+        self.memory_used.swap(false, Ordering::Relaxed)
     }
 
     /// Records that the database is damaged.

@@ -94,6 +94,11 @@ pub fn open_readers(home: &Home) -> Result<Readers, StoreError> {
     Ok(pool)
 }
 
+/// Frees the connection's page cache and other memory that it does not need at the moment.
+pub fn release_cache(database: &Connection) -> Result<(), StoreError> {
+    Ok(database.release_memory()?)
+}
+
 /// Keeps the WAL on close. Closing the last connection of a database removes its WAL by name; if
 /// the file was replaced in the meantime, that is the WAL of the new database.
 fn keep_log_on_close(database: &Connection) -> rusqlite::Result<()> {

@@ -23,7 +23,7 @@ use tower::ServiceExt;
 
 use super::access::guard::{self, Permit};
 use super::{Viewer, reply};
-use crate::worker::system::ram::TrimTimer;
+use crate::worker::system::ram::{self, TrimTimer};
 use connections::{Connection, Connections};
 
 /// Maximum time to receive a request's head, and between two requests of a connection.
@@ -78,7 +78,9 @@ pub async fn serve(viewer: Arc<Viewer>, port: Port, handover: Option<UnixListene
     while !viewer.presence.is_over(Instant::now()) {
         tokio::select! {
             _ = check.tick() => {
-                trim.tick();
+                if trim.take_due() {
+                    tokio::task::spawn_blocking(ram::release_memory);
+                }
             }
             () = answer_second(handover.as_ref(), &viewer) => {}
             accepted = port.listener.accept() => match accepted {

@@ -54,20 +54,21 @@ pub struct Schedule {
 
 impl Schedule {
     /// Does everything that is due. Cheap if nothing is. The few rows that the last job left
-    /// unindexed wait for an idle moment.
+    /// unindexed wait for an idle moment. Returns true if more is left to do at once.
     pub async fn run(
         &mut self,
         shared: &Arc<Shared>,
         running: &Arc<Running>,
         is_quiet: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let log = std::fs::metadata(shared.home.wal()).map_or(0, |meta| meta.len());
         if log > CHECKPOINT_WAL_BYTES {
             let patience = if log > BLOCKING_CHECKPOINT_WAL_BYTES { LONGEST_WAIT } else { Duration::ZERO };
             running.database.write(move |database| retention::checkpoint(database, patience)).await?;
         }
         self.make_room(shared, running, log).await?;
-        if is_quiet && running.database.write(search::indexing::index_and_merge_some).await? {
+        let is_indexing = is_quiet && running.database.write(search::indexing::index_and_merge_some).await?;
+        if is_indexing {
             shared.nudge.notify_one();
         }
         embedder::embed_missing(shared, running).await?;
@@ -77,7 +78,7 @@ impl Schedule {
             .unload_if_idle(Duration::from_secs(running.config.search.model_idle_s), &running.similarity);
         let is_due = self.hourly.is_none_or(|last| last.elapsed() >= HOUR);
         if !is_due && !self.unfinished {
-            return Ok(());
+            return Ok(is_indexing);
         }
         let retention = running.config.retention.clone();
         let now = clock::now();
@@ -106,7 +107,7 @@ impl Schedule {
         if more || silent.queued {
             shared.nudge.notify_one();
         }
-        Ok(())
+        Ok(is_indexing || more)
     }
 
     /// Keeps raw events below their limit, and disk space free for hooks.
@@ -171,6 +172,7 @@ impl Schedule {
                 Err(error) => tracing::warn!(%error, "the backup failed: {error}"),
                 Ok(()) => {}
             }
+            shared.mark_memory_used();
         }));
     }
 }

@@ -34,7 +34,7 @@ pub async fn at_start(
     for failure in &built.failed {
         tracing::warn!(failure, "a layer of the context failed: {failure}");
     }
-    shared.mark_asked();
+    shared.mark_memory_used();
     truth::refresh(&running, &query);
     let mut response = session_context::response(&built, began.elapsed(), query.explain);
     if query.explain {

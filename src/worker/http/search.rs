@@ -63,7 +63,7 @@ async fn find(shared: &Arc<Shared>, mut query: SearchQuery) -> Result<Json<Searc
         Ok(responses::found(&found, request.offset, now))
     });
     let mut found = found.await?;
-    shared.mark_asked();
+    shared.mark_memory_used();
     found.took_ms = Some((began.elapsed().as_secs_f64() * 100_000.0).round() / 100.0);
     Ok(Json(found))
 }

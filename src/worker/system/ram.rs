@@ -29,12 +29,13 @@ impl TrimTimer {
         self.reset_at(Instant::now());
     }
 
-    /// Returns memory if it is due. The result is the time until it may be due again, if there is
-    /// memory to return.
-    pub fn tick(&mut self) -> Option<Duration> {
-        if self.is_due(Instant::now()) {
-            tokio::task::spawn_blocking(release_memory);
-        }
+    /// True if memory is to be returned now; asking again then gives false.
+    pub fn take_due(&mut self) -> bool {
+        self.is_due(Instant::now())
+    }
+
+    /// Returns the time until memory may be due, if there is any to return.
+    pub fn due_in(&self) -> Option<Duration> {
         Some(QUIET.saturating_sub(self.worked?.elapsed()))
     }
 
