@@ -2,6 +2,8 @@
 
 pub mod guard;
 pub mod peer;
+#[cfg(target_os = "linux")]
+mod sock_diag;
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

@@ -9,12 +9,16 @@ pub fn is_ours(client: SocketAddr, server: SocketAddr) -> bool {
     if !cfg!(target_os = "linux") {
         return true;
     }
+    let ours = Some(rustix::process::geteuid().as_raw());
+    #[cfg(target_os = "linux")]
+    if let found @ Some(_) = super::sock_diag::owner(client, server) {
+        return found == ours;
+    }
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| std::fs::read_to_string(table).ok());
     if tables[0].is_none() {
         return true;
     }
-    let found = tables.iter().flatten().find_map(|table| owner(table, client, server));
-    found == Some(rustix::process::geteuid().as_raw())
+    tables.iter().flatten().find_map(|table| owner(table, client, server)) == ours
 }
 
 /// Finds the owner of the socket that is bound to `local` and connected to `remote`.
