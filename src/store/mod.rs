@@ -309,6 +309,6 @@ fn keep_plans(database: &Connection) -> rusqlite::Result<()> {
 
 /// Reads a column with a JSON list; an unreadable one is empty.
 fn listed(row: &rusqlite::Row<'_>, index: usize) -> rusqlite::Result<Vec<String>> {
-    let json: Option<String> = row.get(index)?;
-    Ok(json.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default())
+    let json = row.get_ref(index)?.as_str_or_null().ok().flatten();
+    Ok(json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default())
 }

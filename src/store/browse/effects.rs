@@ -1,6 +1,7 @@
 //! Counts the use of memories by the sessions that were shown them, and the things that had to be found again.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -169,6 +170,25 @@ fn repaired_since(database: &Connection, session: &str, since: Millis) -> Result
     Ok(database.prepare_cached(sql)?.exists(params![session, since])?)
 }
 
+/// The session that knew a file first, and the one that read it last.
+struct KnownFile {
+    first: Rc<str>,
+    last_reader: Option<Rc<str>>,
+}
+
+impl KnownFile {
+    fn of(session: &Rc<str>) -> Self {
+        Self { first: Rc::clone(session), last_reader: None }
+    }
+}
+
+/// Returns the time from which notes are read: `since`, or that of the last of the newest notes.
+fn oldest_note(database: &Connection, since: Millis) -> Result<Millis, StoreError> {
+    let sql = "SELECT created_at FROM observations WHERE created_at >= ?1 ORDER BY created_at DESC LIMIT 1 OFFSET ?2";
+    let last = database.prepare_cached(sql)?.query_row(params![since, MOST_NOTES], |row| row.get(0));
+    Ok(last.optional()?.unwrap_or(since))
+}
+
 /// Counts files and failures that were known before, and the known files by session.
 fn again(
     database: &Connection,
@@ -177,35 +197,39 @@ fn again(
 ) -> Result<(Again, HashMap<String, f64>), StoreError> {
     let mut again = Again::default();
     let mut by_session: HashMap<String, f64> = HashMap::new();
-    // The session that knew a file first, and the session that read it last.
-    let mut known: HashMap<(String, String), (String, String)> = HashMap::new();
-    let sql = "SELECT project, session_id, created_at, files_read, files_modified FROM (
-                 SELECT id, project, session_id, created_at, files_read, files_modified FROM observations
-                 WHERE created_at >= ?1 AND deleted_at IS NULL ORDER BY created_at DESC LIMIT ?2) ORDER BY created_at, id";
+    let mut known: HashMap<String, HashMap<String, KnownFile>> = HashMap::new();
+    // In the order of the index by time, so that nothing is sorted.
+    let sql = "SELECT project, session_id, created_at, files_read, files_modified FROM observations
+               WHERE created_at >= ?1 AND deleted_at IS NULL ORDER BY created_at";
     let mut statement = database.prepare_cached(sql)?;
-    let mut rows = statement.query(params![since - KNOWN_BEFORE, MOST_NOTES])?;
+    let mut rows = statement.query([oldest_note(database, since - KNOWN_BEFORE)?])?;
+    let mut last_session: Rc<str> = "".into();
     while let Some(row) = rows.next()? {
-        let (project, session, at): (String, String, Millis) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let (project, at): (String, Millis) = (row.get(0)?, row.get(2)?);
+        let session = row.get_ref(1)?.as_str().unwrap_or_default();
+        if *last_session != *session {
+            last_session = session.into();
+        }
+        let session = &last_session;
+        let known = known.entry(project).or_default();
         for file in listed(row, 3)? {
-            let entry = known
-                .entry((project.clone(), file.clone()))
-                .or_insert_with(|| (session.clone(), String::new()));
-            let is_first_time = entry.1 != session;
-            entry.1.clone_from(&session);
+            let entry = known.entry(file.clone()).or_insert_with(|| KnownFile::of(session));
+            let is_first_time = entry.last_reader.as_ref() != Some(session);
+            entry.last_reader = Some(Rc::clone(session));
             if at < since || !is_first_time {
                 continue;
             }
             again.files += 1;
-            if entry.0 != session {
+            if entry.first != *session {
                 again.known_files += 1;
-                *by_session.entry(session.clone()).or_default() += 1.0;
+                *by_session.entry(session.to_string()).or_default() += 1.0;
                 let is_shown = |(shown, when): &(String, Millis)| *when <= at && is_same_file(shown, &file);
-                let has_shown = shown_files.get(&session).is_some_and(|shown| shown.iter().any(is_shown));
+                let has_shown = shown_files.get(&**session).is_some_and(|shown| shown.iter().any(is_shown));
                 again.shown_files += i64::from(has_shown);
             }
         }
         for file in listed(row, 4)? {
-            known.entry((project.clone(), file)).or_insert_with(|| (session.clone(), String::new()));
+            known.entry(file).or_insert_with(|| KnownFile::of(session));
         }
     }
     let sql = "SELECT count(*), coalesce(sum(EXISTS (SELECT 1 FROM repairs e WHERE e.project = r.project
