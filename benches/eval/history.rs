@@ -12,7 +12,7 @@ use claude_mem::paths::Home;
 use claude_mem::search::embedding::Bert;
 use claude_mem::search::{self, Filter, FoundMemory, Request};
 use claude_mem::store;
-use claude_mem::store::index::search::document;
+use claude_mem::store::index::search::{Kind, document};
 use regex::Regex;
 use rusqlite::Connection;
 use serde::Deserialize;
@@ -150,28 +150,33 @@ fn files_to_edit(database: &Connection, settings: &Settings) {
         .map(Result::unwrap)
         .collect();
     let mut known: HashMap<String, HashSet<String>> = HashMap::new();
-    let mut tallies: BTreeMap<String, [f64; 3]> = BTreeMap::new();
+    let mut tallies: BTreeMap<String, [f64; 5]> = BTreeMap::new();
     for (session, project, prompt, at) in &starts {
         let edited = edited(database, session);
         let known = known.entry(project.clone()).or_default();
         let wanted: Vec<&String> = edited.iter().filter(|file| known.contains(*file)).collect();
         if !wanted.is_empty() {
-            let ours = search::likely_files(database, project, prompt, *at, settings, 10).unwrap();
-            let prompt: String = prompt.chars().take(300).collect();
-            let plain = by_bm25(database, project, &prompt, *at);
-            let found = |list: &[String]| wanted.iter().filter(|file| list.contains(file)).count() as f64;
+            let asked: String = prompt.chars().take(300).collect();
+            let ours = by_search(database, project, &asked, *at, settings);
+            let plain = by_bm25(database, project, &asked, *at);
+            let found = |notes: &[RankedNote], named: &str| {
+                let list = ranked(notes, named);
+                wanted.iter().filter(|file| list.contains(file)).count() as f64
+            };
             let tally = tallies.entry(project.clone()).or_default();
-            *tally = [tally[0] + wanted.len() as f64, tally[1] + found(&ours), tally[2] + found(&plain)];
+            tally[0] += wanted.len() as f64;
+            let ways = [found(&ours, ""), found(&ours, prompt), found(&plain, ""), found(&plain, prompt)];
+            tally[1..].iter_mut().zip(ways).for_each(|(sum, found)| *sum += found);
         }
         known.extend(edited);
     }
-    println!("| files to edit, recall@10 | search | BM25 × recency |\n| --- | --- | --- |");
-    for (project, [wanted, ours, plain]) in tallies {
-        println!(
-            "| {project} ({wanted} files) | {:.1} % | {:.1} % |",
-            100.0 * ours / wanted,
-            100.0 * plain / wanted
-        );
+    println!(
+        "| files to edit, recall@10 | search × recency | named in the prompt first | BM25 × recency | named first |\n| --- | --- | --- | --- | --- |"
+    );
+    for (project, [wanted, ways @ ..]) in tallies {
+        let shares: Vec<String> =
+            ways.iter().map(|found| format!("{:.1} %", 100.0 * found / wanted)).collect();
+        println!("| {project} ({wanted} files) | {} |", shares.join(" | "));
     }
     println!();
 }
@@ -182,8 +187,35 @@ fn edited(database: &Connection, session: &str) -> HashSet<String> {
     statement.query_map([session], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
+/// A note's relevance, its age in days, and the files it changed, as JSON.
+type RankedNote = (f64, f64, String);
+
+/// The notes that search finds.
+fn by_search(
+    database: &Connection,
+    project: &str,
+    prompt: &str,
+    at: i64,
+    settings: &Settings,
+) -> Vec<RankedNote> {
+    let filter = Filter {
+        project: Some(project.to_owned()),
+        kinds: vec![Kind::Observation],
+        until: Some(at),
+        ..Filter::default()
+    };
+    // Quotation marks in a prompt require nothing.
+    let query = prompt.replace('"', " ");
+    let request = Request { query, filter, limit: 100, now: at, without_text: true, ..Request::default() };
+    let note = |hit: FoundMemory| {
+        let files = document(database, hit.kind, hit.id).unwrap().unwrap().files_modified;
+        (hit.score, (at - hit.created_at) as f64 / DAY, files)
+    };
+    hits(database, &request, settings).into_iter().map(note).collect()
+}
+
 /// The plain method: FTS5's own ranking of the notes.
-fn by_bm25(database: &Connection, project: &str, prompt: &str, at: i64) -> Vec<String> {
+fn by_bm25(database: &Connection, project: &str, prompt: &str, at: i64) -> Vec<RankedNote> {
     let words: HashSet<String> = prompt
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| word.len() > 2)
@@ -197,19 +229,25 @@ fn by_bm25(database: &Connection, project: &str, prompt: &str, at: i64) -> Vec<S
     let rows = statement
         .query_map((expression, project, at), |row| Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get(2)?)))
         .unwrap();
-    ranked(
-        rows.map(Result::unwrap).map(|(score, created, files)| (score, (at - created) as f64 / DAY, files)),
-    )
+    rows.map(Result::unwrap)
+        .map(|(score, created, files)| (score, (at - created) as f64 / DAY, files))
+        .collect()
 }
 
-/// The ten files with the highest score by relevance and recency.
-fn ranked(hits: impl Iterator<Item = (f64, f64, String)>) -> Vec<String> {
+/// The ten files with the highest score by relevance and recency, those that `prompt` names first.
+fn ranked(notes: &[RankedNote], prompt: &str) -> Vec<String> {
     let mut sums: HashMap<String, f64> = HashMap::new();
-    for (score, age, files) in hits {
+    for (score, age, files) in notes {
         let value = score * score * 0.5_f64.powf(age / HALF_LIFE_DAYS);
-        for file in serde_json::from_str::<HashSet<String>>(&files).unwrap_or_default() {
+        for file in serde_json::from_str::<HashSet<String>>(files).unwrap_or_default() {
             *sums.entry(file).or_default() += value;
         }
+    }
+    let largest = sums.values().copied().fold(0.0, f64::max);
+    let prompt = prompt.to_lowercase();
+    for (file, sum) in &mut sums {
+        let name = file.rsplit('/').next().unwrap_or(file).to_lowercase();
+        *sum += if prompt.contains(&name) { largest } else { 0.0 };
     }
     let mut files: Vec<(String, f64)> = sums.into_iter().collect();
     files.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));

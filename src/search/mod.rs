@@ -2,9 +2,8 @@
 //!
 //! The index lists, for every clue of the query, the rows that have it in their text or in their context (`candidates`). The best
 //! of them are read in full and scored by the share of the question that they answer (`score`), by the hits of their session, by
-//! meaning (`embedding`, `similarity`), and a little by age and kind (`rank`). [`likely_files`] ranks files instead of memories:
-//! those that a prompt is likely to change. All SQL is in `store::index`; the question as seen from outside is in [`parameters`],
-//! the answer in `responses`, the figures behind each ingredient in docs/decisions/003-search.md.
+//! meaning (`embedding`, `similarity`), and by kind and files (`ranking`). All SQL is in `store::index`; the question as seen from
+//! outside is in [`parameters`], the answer in `responses`, the figures behind each ingredient in docs/decisions/003-search.md.
 
 mod candidates;
 pub mod embedding;
@@ -23,7 +22,7 @@ use serde_json::Value;
 pub use candidates::scope::Half;
 pub use query::spelling::closest;
 pub use query::{Query, parameters};
-pub use ranking::{Similarity, SimilarityScores, Snippet, compare_half, likely_files};
+pub use ranking::{Similarity, SimilarityScores, Snippet, compare_half};
 
 use crate::api::ScoreParts;
 use crate::config::SearchSettings as Settings;

@@ -11,7 +11,6 @@ use crate::store::index::search::Place;
 use crate::store::index::{Differences, begin_rebuild, differences, search as index};
 
 mod embedding;
-mod files;
 mod many;
 mod turns;
 

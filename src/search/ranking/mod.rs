@@ -1,6 +1,5 @@
 //! Reads the candidates, ranks them, folds near duplicates, and cuts out the page.
 
-mod files;
 mod matcher;
 mod near_duplicates;
 mod newest;
@@ -12,7 +11,6 @@ use std::collections::HashSet;
 
 use rusqlite::Connection;
 
-pub use files::likely_files;
 use matcher::Matcher;
 use near_duplicates::{fold_near_duplicates, fold_turns};
 use score::best_score;
@@ -114,15 +112,6 @@ impl<'a> Search<'a> {
         let page = entries.into_iter().skip(self.request.offset).take(self.request.limit);
         let hits = page.map(|entry| self.hit(entry, &query, &found.rarities, &matcher)).collect();
         Ok(SearchResults { hits, total, as_of: self.as_of, corrections: found.corrections })
-    }
-
-    /// The rows that have words of the query, read, with how rare each clue is.
-    pub fn rows(mut self, query: &mut Query) -> Result<(Vec<Entry>, Vec<f64>), StoreError> {
-        let found = self.candidates(query)?;
-        let matcher = Matcher::new(&query.clues);
-        let mut entries = self.read(&found.places, &matcher)?;
-        self.add_pending(&mut entries, query, &matcher)?;
-        Ok((entries, found.rarities))
     }
 
     fn candidates(&mut self, query: &mut Query) -> Result<Candidates, StoreError> {
