@@ -20,7 +20,7 @@ pub struct Arguments {}
 const BUSY_TIMEOUT_MS: u32 = 10_000;
 
 pub fn run(home: &Home) -> anyhow::Result<ExitCode> {
-    let mut database = store::open_to_change(home, BUSY_TIMEOUT_MS)?;
+    let mut database = store::open_for_bulk_change(home, BUSY_TIMEOUT_MS)?;
     let began = Instant::now();
     let progress = Progress::new("indexing");
     let mut steps = 0_u64;

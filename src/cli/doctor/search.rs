@@ -44,7 +44,7 @@ pub fn search_index(doctor: &Doctor<'_>) -> Finding {
 }
 
 fn is_repaired(doctor: &Doctor<'_>) -> bool {
-    let repaired = store::open_to_change(doctor.home, BUSY_TIMEOUT_MS).and_then(|mut database| {
+    let repaired = store::open_for_bulk_change(doctor.home, BUSY_TIMEOUT_MS).and_then(|mut database| {
         indexing::rebuild(&mut database, || ())?;
         index::differences(&database)
     });
