@@ -87,6 +87,17 @@ impl Project {
     }
 }
 
+/// Returns the root of the worktree that a directory of the project at `path` lies in, spelled as in `cwd`.
+pub fn worktree_root(cwd: &Path, path: &Path) -> Option<PathBuf> {
+    let start = existing_ancestor(cwd)?;
+    let root = find_repository(&start).filter(|repository| repository.main == path)?.root;
+    let depth = start.strip_prefix(&root).ok()?.components().count();
+    // A symbolic link above the root stays in the paths that the client sends.
+    let spelled =
+        cwd.ancestors().nth(depth).filter(|place| fs::canonicalize(place).is_ok_and(|it| it == root));
+    Some(spelled.map_or_else(|| root.clone(), Path::to_owned))
+}
+
 fn exclusion(pattern: &str, user_home: Option<&Path>) -> Option<glob::Pattern> {
     let expanded = match (pattern.strip_prefix("~/"), user_home) {
         (Some(rest), Some(home)) => format!("{}/{rest}", glob::Pattern::escape(&home.to_string_lossy())),

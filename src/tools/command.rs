@@ -246,7 +246,7 @@ fn changed_files(parts: &[Simple], place: &PathBase<'_>, files_of: fn(&Simple) -
             cwd = Some(entered(cwd, folder));
             continue;
         }
-        let place = PathBase { root: place.root, cwd: cwd.as_deref() };
+        let place = PathBase { cwd: cwd.as_deref(), ..*place };
         files.extend(
             files_of(part).into_iter().filter(|file| place.owns(file)).map(|file| place.relative(file)),
         );
@@ -300,7 +300,11 @@ mod tests {
         } else {
             ToolPayload { input, response: json!({"stdout": output}), ..ToolPayload::default() }
         };
-        Command::read(&payload, failed, &PathBase { root: Some("/p"), cwd: Some("/p") })
+        Command::read(
+            &payload,
+            failed,
+            &PathBase { root: Some("/p"), cwd: Some("/p"), ..PathBase::default() },
+        )
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct RawEvent {
     pub failed: bool,
     /// The client's working directory.
     pub cwd: Option<String>,
+    /// The root of the worktree that it lies in, if it is known.
+    pub worktree: Option<String>,
     /// The kind of the subagent that used the tool.
     pub agent_type: Option<String>,
     /// True if a subagent used the tool.
@@ -134,7 +136,8 @@ impl ToolEvent {
     /// Parses a row. Never fails: an event without content is [`Action::Nothing`].
     pub fn parse(raw: &RawEvent, project_path: Option<&str>) -> Self {
         let payload = ToolPayload::read(&raw.payload);
-        let place = PathBase { root: project_path, cwd: raw.cwd.as_deref() };
+        let place =
+            PathBase { root: project_path, worktree: raw.worktree.as_deref(), cwd: raw.cwd.as_deref() };
         let tool = raw.tool_name.as_deref().unwrap_or_default();
         let failed = raw.failed || payload.error.is_some();
         Self {

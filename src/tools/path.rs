@@ -10,17 +10,19 @@ const PATH_COLUMNS: usize = 160;
 pub struct PathBase<'a> {
     /// The project's root.
     pub root: Option<&'a str>,
+    /// The root of the worktree that the client works in, if it is known.
+    pub worktree: Option<&'a str>,
     /// The client's working directory.
     pub cwd: Option<&'a str>,
 }
 
 impl PathBase<'_> {
-    /// Returns the path relative to the project's root, or unchanged if it lies elsewhere.
+    /// Returns the path relative to the root of its worktree, or unchanged if it lies outside the project.
     pub fn relative(&self, path: &str) -> String {
         let cleaned = clean(path.trim());
         let absolute = self.absolute(&cleaned);
-        let seen = [self.root, self.cwd].into_iter().flatten().find_map(|root| below(&absolute, root));
-        let seen = seen.unwrap_or(&absolute);
+        let mut roots = [self.worktree, self.root, self.cwd].into_iter().flatten();
+        let seen = roots.find_map(|root| below(&absolute, root)).unwrap_or(&absolute);
         shorten(without_worktree(seen), PATH_COLUMNS)
     }
 
@@ -89,7 +91,11 @@ mod tests {
 
     #[test]
     fn paths_are_relative_to_the_projects_root() {
-        let place = PathBase { root: Some("/home/dev/project"), cwd: Some("/home/dev/project/sub") };
+        let place = PathBase {
+            root: Some("/home/dev/project"),
+            cwd: Some("/home/dev/project/sub"),
+            ..PathBase::default()
+        };
         assert_eq!(place.relative("/home/dev/project/src/a.rs"), "src/a.rs");
         assert_eq!(place.relative("b.rs"), "sub/b.rs");
         assert_eq!(place.relative("./../c.rs"), "c.rs");
@@ -97,8 +103,13 @@ mod tests {
         assert_eq!(place.relative("/home/dev/project-two/a.rs"), "/home/dev/project-two/a.rs");
         assert_eq!(place.relative("/etc/hosts"), "/etc/hosts");
         assert!(place.owns("src/a.rs") && !place.owns("/tmp/x"));
-        let elsewhere = PathBase { root: Some("/srv/main"), cwd: Some("/srv/worktree") };
+        let (root, worktree) = (Some("/srv/main"), Some("/srv/worktree"));
+        let elsewhere = PathBase { root, worktree, cwd: Some("/srv/worktree/src") };
         assert_eq!(elsewhere.relative("/srv/worktree/src/a.rs"), "src/a.rs");
+        assert_eq!(elsewhere.relative("a.rs"), "src/a.rs");
+        assert_eq!(elsewhere.relative("/srv/main/b.rs"), "b.rs");
+        let inside = PathBase { worktree: Some("/srv/main/trees/one"), ..elsewhere };
+        assert_eq!(inside.relative("/srv/main/trees/one/src/a.rs"), "src/a.rs");
         assert_eq!(PathBase::default().relative("/a/b.rs"), "/a/b.rs");
     }
 }

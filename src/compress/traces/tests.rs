@@ -11,6 +11,7 @@ fn event(tool: &str, payload: serde_json::Value, failed: bool) -> ToolEvent {
         tool_name: Some(tool.into()),
         payload: payload.to_string(),
         failed,
+        worktree: None,
         cwd: Some("/w/app".into()),
         agent_type: None,
         by_subagent: false,

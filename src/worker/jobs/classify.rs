@@ -1,12 +1,14 @@
 //! Parses the claimed rows, and separates routine from work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 use super::job::{Job, blocking};
 use super::outcome::JobError;
 use crate::compress::functions::{self, Edited};
 use crate::compress::routine::{Verdict, classify};
 use crate::compress::traces;
+use crate::project::worktree_root;
 use crate::store::queue::{Ending, QueueRow};
 use crate::store::sessions::TurnPlace;
 use crate::tools::{RawEvent, ToolEvent};
@@ -52,12 +54,14 @@ impl Job<'_> {
 
 /// Parses a row. `None` if the parser panics on it, which affects this row only.
 pub(super) fn parse_row(row: QueueRow, project_path: &str) -> Option<ToolEvent> {
+    let worktree = row.cwd.as_ref().and_then(|cwd| worktree_root(Path::new(cwd), Path::new(project_path)));
     let raw = RawEvent {
         id: row.id,
         tool_name: row.tool_name,
         payload: row.payload.unwrap_or_default(),
         failed: row.failed,
         cwd: row.cwd,
+        worktree: worktree.map(|root| root.to_string_lossy().into_owned()),
         by_subagent: row.agent_id.is_some() || row.agent_type.is_some(),
         agent_type: row.agent_type,
         raw_bytes: u64::try_from(row.raw_bytes).unwrap_or_default(),
