@@ -34,7 +34,7 @@ use crate::store::index::search as index;
 use crate::store::index::search::Kind;
 use crate::store::memory::manual::ChangeOutcome;
 use crate::store::{self, StoreError, browse, projects};
-use crate::worker::session_context::{self, ClientMemory};
+use crate::worker::session_context::{self, ClientMemory, Files};
 use crate::{clock, manual_memories};
 pub use http::{Call, encoded};
 
@@ -303,8 +303,9 @@ impl MemoryClient {
                 &query,
                 &parsed,
                 &Shown::default(),
+                Files::Read,
             );
-            Ok(built?.1)
+            Ok(built?.response)
         })
         .await
     }

@@ -1,5 +1,6 @@
 //! The context with search and the state of git, for the routes and the command line.
 
+use std::cell::RefCell;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,12 +14,12 @@ use crate::clock;
 use crate::config::{Config, Environment};
 use crate::context::in_session::{self, RecallText, Trigger};
 use crate::context::{self, CodeCheck, Context, Explained, Hint, RelevanceQuery, RepoState, relevance};
-use crate::model::{SessionId, Standing};
+use crate::model::SessionId;
 use crate::project::Project;
 use crate::repository::{Look, Patience, Repositories};
 use crate::search::indexing;
 use crate::store::context::{Shown, directory_of};
-use crate::store::memory::anchors;
+use crate::store::memory::anchors::{self, Anchor};
 use crate::store::{StoreError, projects};
 
 /// Git gets no longer than this; a later answer serves the next session.
@@ -60,7 +61,7 @@ pub fn build(
         |question: &RelevanceQuery| search.find(question),
     );
     let tree = place.is_repository.then(|| repositories.tree(&place.root));
-    let standing = |note: i64| standing(database, tree.as_ref()?, note);
+    let standing = |note: i64| Some(tree.as_ref()?.standing(&anchors_of(database, note)?));
     let built = context::build(
         database,
         &context::ContextRequest {
@@ -84,12 +85,10 @@ pub fn build(
     built
 }
 
-/// Compares a note with a working tree; none if it is about no code. Outside a repository nothing is compared: a missing file may
-/// have been renamed.
-fn standing(database: &Connection, tree: &WorkingTree, note: i64) -> Option<Standing> {
+/// The anchors of a note that is about code. Outside a repository nothing is compared: a missing file may have been renamed.
+fn anchors_of(database: &Connection, note: i64) -> Option<Vec<Anchor>> {
     // A note whose anchors cannot be read is like one without.
-    let anchors = anchors::of_note(database, note).unwrap_or_default();
-    (!anchors.is_empty()).then(|| tree.standing(&anchors))
+    anchors::of_note(database, note).ok().filter(|anchors| !anchors.is_empty())
 }
 
 /// Converts a context to the response of the route and the command line.
@@ -133,6 +132,41 @@ pub fn trigger(name: &str, query: &InSessionQuery) -> Option<Trigger> {
     }
 }
 
+/// The files that the code of memories is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Files {
+    /// Read while the context is built.
+    Read,
+    /// Only those that were read before: whoever waits for the database waits for no file. For other notes the last recorded
+    /// comparison counts.
+    Known,
+}
+
+/// The lines for a trigger.
+#[derive(Debug)]
+pub struct InSession {
+    /// The lines, for the offers.
+    pub snippet: RecallText,
+    /// The response with them.
+    pub response: InSessionResponse,
+    /// Files that were not read.
+    pub unread: Option<Unread>,
+}
+
+/// Files that comparisons still need.
+#[derive(Debug)]
+pub struct Unread {
+    tree: WorkingTree,
+    anchors: Vec<Anchor>,
+}
+
+impl Unread {
+    /// Reads the files, so that they are known.
+    pub fn read(&self) {
+        self.tree.standing(&self.anchors);
+    }
+}
+
 /// Builds the lines for a trigger, and the response with them.
 pub fn in_session(
     database: &Connection,
@@ -141,7 +175,8 @@ pub fn in_session(
     query: &InSessionQuery,
     trigger: &Trigger,
     offered: &Shown,
-) -> Result<(RecallText, InSessionResponse), StoreError> {
+    files: Files,
+) -> Result<InSession, StoreError> {
     let settings = &config.context;
     let budget = match trigger {
         Trigger::Prompt { .. } => settings.per_prompt_budget,
@@ -158,7 +193,15 @@ pub fn in_session(
         place.map(|cwd| Project::of(cwd.as_ref(), &config.capture)).filter(|place| place.key == project.key);
     let place = place.as_ref().unwrap_or(&project);
     let tree = place.is_repository.then(|| repositories.tree(&place.root));
-    let standing = |note: i64| standing(database, tree.as_ref()?, note);
+    let unread = RefCell::new(Vec::new());
+    let standing = |note: i64| {
+        let (tree, anchors) = (tree.as_ref()?, anchors_of(database, note)?);
+        if files == Files::Known && tree.has_unread(&anchors) {
+            unread.borrow_mut().extend(anchors);
+            return None;
+        }
+        Some(tree.standing(&anchors))
+    };
     let request = in_session::RecallQuery {
         project: &name,
         project_path: &project.path.to_string_lossy(),
@@ -176,7 +219,9 @@ pub fn in_session(
         log: Some(built.log_data(trigger, budget)),
         lines: query.explain.then(|| explained(&built.lines)),
     };
-    Ok((built, response))
+    let anchors = unread.take();
+    let unread = tree.filter(|_| !anchors.is_empty()).map(|tree| Unread { tree, anchors });
+    Ok(InSession { snippet: built, response, unread })
 }
 
 /// Memories that sessions were offered a moment ago. Two sets of hooks ask at once, and one of them gets the lines; a hook logs

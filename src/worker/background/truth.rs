@@ -12,8 +12,9 @@ use crate::clock;
 use crate::model::{Millis, Standing};
 use crate::project::Project;
 use crate::repository::survey;
-use crate::store::context::{self as table, Reach};
-use crate::store::memory::{anchors, branches};
+use crate::store::context::{self as table, ContextMemory, Reach};
+use crate::store::memory::anchors::{self, Anchor};
+use crate::store::memory::branches;
 use crate::store::{StoreError, projects};
 use crate::worker::state::Running;
 
@@ -43,11 +44,11 @@ async fn run(running: &Arc<Running>, place: Project) -> Result<(), StoreError> {
         ask_git(running, &project, &place, now).await?;
     }
     let (tree, branch) = (running.repositories.tree(&place.root), place.branch.clone());
-    let found =
-        running.database.read(move |database| compare(database, &project, branch.as_deref(), &tree)).await?;
-    if found.is_empty() {
-        return Ok(());
-    }
+    let notes =
+        running.database.read(move |database| anchored(database, &project, branch.as_deref())).await?;
+    // Reading files takes long: no reader of the database waits for it.
+    let compared = tokio::task::spawn_blocking(move || compare(&notes, &tree)).await;
+    let Some(found) = compared.ok().filter(|found| !found.is_empty()) else { return Ok(()) };
     running.database.write(move |database| record(database, &found, now)).await
 }
 
@@ -74,22 +75,23 @@ async fn ask_git(
     running.database.write(record).await
 }
 
-/// Compares the latest notes that hold on this branch; returns those whose standing differs from the recorded one.
-fn compare(
-    database: &Connection,
-    project: &str,
-    branch: Option<&str>,
-    tree: &WorkingTree,
-) -> Result<Vec<(i64, Standing)>, StoreError> {
+/// A note with its recorded standing and its anchors.
+type Anchored = (i64, Standing, Vec<Anchor>);
+
+/// The latest notes that hold on this branch.
+fn anchored(database: &Connection, project: &str, branch: Option<&str>) -> Result<Vec<Anchored>, StoreError> {
     let ids = anchors::anchored(database, project, MOST_NOTES)?;
-    let mut found = Vec::new();
-    for memory in table::memories(database, project, &ids)? {
-        if memory.reach(branch) == Reach::Here {
-            let standing = tree.standing(&anchors::of_note(database, memory.id)?);
-            found.extend((standing != memory.standing).then_some((memory.id, standing)));
-        }
-    }
-    Ok(found)
+    let mut memories = table::memories(database, project, &ids)?;
+    memories.retain(|memory| memory.reach(branch) == Reach::Here);
+    let anchored =
+        |memory: ContextMemory| Ok((memory.id, memory.standing, anchors::of_note(database, memory.id)?));
+    memories.into_iter().map(anchored).collect()
+}
+
+/// Returns the notes whose standing differs from the recorded one.
+fn compare(notes: &[Anchored], tree: &WorkingTree) -> Vec<(i64, Standing)> {
+    let standings = notes.iter().map(|(note, known, anchors)| (*note, *known, tree.standing(anchors)));
+    standings.filter(|(_, known, found)| known != found).map(|(note, _, found)| (note, found)).collect()
 }
 
 fn record(database: &mut Connection, found: &[(i64, Standing)], now: Millis) -> Result<(), StoreError> {

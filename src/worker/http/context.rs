@@ -13,7 +13,7 @@ use crate::api::{ApiError, ContextQuery, ContextResponse, InSessionQuery, InSess
 use crate::context::Hint;
 use crate::store::browse;
 use crate::worker::background::truth;
-use crate::worker::session_context::{self, ClientMemory};
+use crate::worker::session_context::{self, ClientMemory, Files, InSession};
 use crate::worker::state::Shared;
 
 /// `GET /api/context?project_path=…`
@@ -60,14 +60,32 @@ pub async fn in_session(
     };
     let running = running(&shared)?;
     running.index_waiting_rows().await;
-    // Two sets of hooks ask at once, and one of them gets the lines.
-    let mut offers = shared.offers.lock().await;
-    let offered = offers.of(&query.session_id);
-    let (here, session, asked) = (Arc::clone(&running), query.session_id.clone(), trigger.clone());
-    let built = running.database.read(move |database| {
-        session_context::in_session(database, &here.config, &here.repositories, &query, &asked, &offered)
-    });
-    let (snippet, response) = built.await?;
-    offers.add(session, &snippet, &trigger);
-    Ok(Json(response))
+    let mut is_last = false;
+    loop {
+        // Two sets of hooks ask at once, and one of them gets the lines.
+        let mut offers = shared.offers.lock().await;
+        let offered = offers.of(&query.session_id);
+        let (here, asked, wanted) = (Arc::clone(&running), query.clone(), trigger.clone());
+        let built = running.database.read(move |database| {
+            let (config, repositories) = (&here.config, &here.repositories);
+            session_context::in_session(
+                database,
+                config,
+                repositories,
+                &asked,
+                &wanted,
+                &offered,
+                Files::Known,
+            )
+        });
+        let InSession { snippet, response, unread } = built.await?;
+        let Some(unread) = unread.filter(|_| !is_last) else {
+            offers.add(query.session_id, &snippet, &trigger);
+            return Ok(Json(response));
+        };
+        // Files are read while nobody waits for the offers or for a reader of the database.
+        drop(offers);
+        let _ = tokio::task::spawn_blocking(move || unread.read()).await;
+        is_last = true;
+    }
 }
