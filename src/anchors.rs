@@ -161,14 +161,11 @@ type KnownFiles = HashMap<PathBuf, (SystemTime, u64, Arc<FileState>)>;
 
 impl FileStates {
     fn of(&self, path: &Path) -> Option<Arc<FileState>> {
-        let meta = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
-        let stamp = (meta.modified().ok()?, meta.len());
-        let known =
-            self.known().get(path).filter(|known| (known.0, known.1) == stamp).map(|known| known.2.clone());
-        if known.is_some() {
-            return known;
+        let stamp = stamp(path)?;
+        if let Some(state) = self.cached(path, stamp) {
+            return Some(state);
         }
-        if meta.len() > MAX_SOURCE_BYTES as u64 {
+        if stamp.1 > MAX_SOURCE_BYTES as u64 {
             return None;
         }
         let bytes = std::fs::read(path).ok()?;
@@ -183,9 +180,20 @@ impl FileStates {
         Some(state)
     }
 
+    fn cached(&self, path: &Path, stamp: (SystemTime, u64)) -> Option<Arc<FileState>> {
+        let known = self.known();
+        known.get(path).filter(|known| (known.0, known.1) == stamp).map(|known| known.2.clone())
+    }
+
     fn known(&self) -> MutexGuard<'_, KnownFiles> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Time and size of a file; none if there is none.
+fn stamp(path: &Path) -> Option<(SystemTime, u64)> {
+    let meta = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    Some((meta.modified().ok()?, meta.len()))
 }
 
 /// A working tree that notes are compared with.
@@ -217,24 +225,37 @@ impl WorkingTree {
         std::fs::metadata(self.root.join(path)).is_ok_and(|meta| meta.len() > MAX_SOURCE_BYTES as u64)
     }
 
-    /// The state of a file under its present name.
-    fn file(&self, path: &str) -> Option<Arc<FileState>> {
-        let mut path = path;
-        for _ in 0..MOST_RENAMES {
-            let is_inside = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
-            if let Some(state) = is_inside.then(|| self.states.of(&self.root.join(path))).flatten() {
-                return Some(state);
-            }
-            path = self.renames.get(path)?;
-        }
-        None
+    /// True if a comparison of these anchors has to read a file.
+    pub fn has_unread(&self, anchors: &[Anchor]) -> bool {
+        let is_unread = |place: PathBuf| -> Option<bool> {
+            let stamp = stamp(&place)?;
+            Some(stamp.1 <= MAX_SOURCE_BYTES as u64 && self.states.cached(&place, stamp).is_none())
+        };
+        anchors.iter().any(|anchor| self.places(&anchor.file_path).find_map(is_unread).unwrap_or_default())
     }
 
-    /// The anchors of the same files and symbols as they are now, for a note that the user confirmed.
-    pub fn taken_again(&self, anchors: &[Anchor]) -> Vec<Anchor> {
+    /// The state of a file under its present name.
+    fn file(&self, path: &str) -> Option<Arc<FileState>> {
+        self.places(path).find_map(|place| self.states.of(&place))
+    }
+
+    /// The places of a file in the tree: under its name, and under those that it got later.
+    fn places<'a>(&'a self, path: &'a str) -> impl Iterator<Item = PathBuf> + 'a {
+        let names = std::iter::successors(Some(path), |path| self.renames.get(*path).map(String::as_str));
+        let is_inside =
+            |path: &&str| Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
+        names.take(MOST_RENAMES).filter(is_inside).map(|path| self.root.join(path))
+    }
+
+    /// The anchors of the same files and symbols as they are now, for a note that the user confirmed. A file that is gone has none
+    /// any more, unless it may have been renamed (`is_complete` is false): then its anchors stay as they are.
+    pub fn taken_again(&self, anchors: &[Anchor], is_complete: bool) -> Vec<Anchor> {
         let mut taken = Vec::new();
         for anchor in anchors {
-            let Some(state) = self.file(&anchor.file_path) else { continue };
+            let Some(state) = self.file(&anchor.file_path) else {
+                taken.extend((!is_complete).then(|| anchor.clone()));
+                continue;
+            };
             if anchor.symbol.is_empty() {
                 taken.push(Anchor {
                     hash: state.blob.clone(),
@@ -328,7 +349,9 @@ mod tests {
         };
         assert_eq!(tree(&[]).standing(&note), Standing::Gone);
         let followed = tree(&[("old.rs", "middle.rs"), ("middle.rs", "new.rs")]);
+        assert!(followed.has_unread(&note) && !tree(&[]).has_unread(&note));
         assert_eq!(followed.standing(&note), Standing::Holds);
+        assert!(!followed.has_unread(&note), "it was read");
         assert_eq!(
             tree(&[("old.rs", "a.rs"), ("a.rs", "old.rs")]).standing(&note),
             Standing::Gone,
@@ -341,6 +364,8 @@ mod tests {
         )
         .unwrap();
         assert_ne!(followed.standing(&note), Standing::Holds);
-        assert_eq!(followed.standing(&followed.taken_again(&note)), Standing::Holds);
+        assert_eq!(followed.standing(&followed.taken_again(&note, true)), Standing::Holds);
+        assert_eq!(tree(&[]).taken_again(&note, true), []);
+        assert_eq!(tree(&[]).taken_again(&note, false), note, "it may have been renamed");
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Shared by the worker and by callers that write without one. Independent of HTTP and MCP.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
@@ -15,12 +15,13 @@ use crate::learn;
 use crate::model::{Category, LearningDraft, Millis, ObservationDraft, ObservationType, SessionId};
 use crate::privacy::redact::Redactor;
 use crate::privacy::tags::PrivateTags;
-use crate::project::Project;
+use crate::project::{Project, worktree_root};
 use crate::responses;
 use crate::store::corrections::{Amendment, vetoes};
 use crate::store::index::search::Kind;
+use crate::store::memory::anchors::{self, Anchor};
 use crate::store::memory::manual::{ChangeOutcome, Forgettable, Stated};
-use crate::store::memory::{anchors, learnings, manual as store, new_uid};
+use crate::store::memory::{learnings, manual as store, new_uid};
 use crate::store::{StoreError, browse, projects};
 use crate::text::line::one_line;
 
@@ -209,20 +210,40 @@ pub fn veto(database: &mut Connection, memory: Forgettable, now: Millis) -> Resu
     found.map(|(project, statement)| vetoes::add(database, project, statement, None, now)).collect()
 }
 
-/// Confirms a stale note: from now on it is compared with the code as it is now. `tree` opens the working tree of the note's
-/// project. Returns `None` if there is no such note.
-pub fn confirm(
-    database: &mut Connection,
+/// A stale note that the user confirms: from now on it is compared with the code as it is now.
+#[derive(Debug)]
+pub struct Confirmation {
     id: i64,
-    tree: impl FnOnce(&Path) -> WorkingTree,
-) -> Result<Option<ChangeOutcome>, StoreError> {
-    let Some((title, root)) = store::place_of(database, id)? else { return Ok(None) };
-    let known = anchors::of_note(database, id)?;
-    let now_there = tree(Path::new(&root)).taken_again(&known);
-    let transaction = database.transaction()?;
-    anchors::replace(&transaction, id, &now_there)?;
-    transaction.commit()?;
-    Ok(Some(ChangeOutcome { title, changed: known != now_there }))
+    title: String,
+    /// The worktree of its session, or the main one if that is gone.
+    pub root: PathBuf,
+    anchors: Vec<Anchor>,
+    is_changed: bool,
+}
+
+impl Confirmation {
+    /// Reads the note; `None` if there is none.
+    pub fn of(database: &Connection, id: i64) -> Result<Option<Self>, StoreError> {
+        let Some((title, project_path, cwd)) = store::place_of(database, id)? else { return Ok(None) };
+        let path = PathBuf::from(project_path);
+        let root = worktree_root(Path::new(&cwd), &path).unwrap_or(path);
+        Ok(Some(Self { id, title, root, anchors: anchors::of_note(database, id)?, is_changed: false }))
+    }
+
+    /// Takes the anchors again from the tree at `root`; `is_complete` if its renames are known. Reads files.
+    pub fn retake(&mut self, (tree, is_complete): (WorkingTree, bool)) {
+        let taken = tree.taken_again(&self.anchors, is_complete);
+        self.is_changed |= taken != self.anchors;
+        self.anchors = taken;
+    }
+
+    /// Stores the anchors.
+    pub fn store(self, database: &mut Connection) -> Result<ChangeOutcome, StoreError> {
+        let transaction = database.transaction()?;
+        anchors::replace(&transaction, self.id, &self.anchors)?;
+        transaction.commit()?;
+        Ok(ChangeOutcome { title: self.title, changed: self.is_changed })
+    }
 }
 
 /// The project of a statement: the named one, else that of its directory.

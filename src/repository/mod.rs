@@ -93,6 +93,14 @@ impl Repositories {
         WorkingTree::new(root, renames, self.files.clone())
     }
 
+    /// The worktree at `root`, with the renames that git finds now. False if git did not answer, and the last known ones must do.
+    pub fn surveyed_tree(&self, root: &Path) -> (WorkingTree, bool) {
+        match survey::renames(root) {
+            Some(renames) => (WorkingTree::new(root, Arc::new(renames), self.files.clone()), true),
+            None => (self.tree(root), false),
+        }
+    }
+
     /// True if a survey of the worktree at `root` is due; it then counts as done.
     pub fn is_survey_due(&self, root: &Path) -> bool {
         let mut surveyed = self.surveyed();

@@ -11,9 +11,9 @@ use crate::cli::output::style::{Style, harmless};
 use crate::cli::output::wrap;
 use crate::clock;
 use crate::config::Environment;
-use crate::manual_memories;
+use crate::manual_memories::{self, Confirmation};
 use crate::paths::Home;
-use crate::repository::{Repositories, survey};
+use crate::repository::Repositories;
 use crate::store::browse;
 use crate::store::corrections;
 use crate::store::memory::manual::{self, Forgettable};
@@ -82,15 +82,7 @@ fn decide(
         let answer = ask(&format!("{at} of {all}: [k]eep, [e]dit, [f]orget, [s]kip, [q]uit? "), input)?;
         match answer.as_deref() {
             Some("k" | "keep") => {
-                manual_memories::confirm(database, id, |root| {
-                    let repositories = Repositories::default();
-                    if repositories.is_survey_due(root)
-                        && let Some(renames) = survey::renames(root)
-                    {
-                        repositories.keep_renames(root, renames);
-                    }
-                    repositories.tree(root)
-                })?;
+                confirm(database, id)?;
                 outln!("Kept.\n");
             }
             Some("e" | "edit") => {
@@ -101,7 +93,7 @@ fn decide(
                 let request = EditRequest { summary: Some(summary), ..EditRequest::default() };
                 let amendment = manual_memories::amendment(request).map_err(UsageError)?;
                 corrections::edit(database, id, &amendment, clock::now())?;
-                manual_memories::confirm(database, id, |root| Repositories::default().tree(root))?;
+                confirm(database, id)?;
                 outln!("Edited.\n");
             }
             Some("f" | "forget") => {
@@ -114,6 +106,14 @@ fn decide(
         }
         return Ok(true);
     }
+}
+
+/// Compares the note with the code as it is now from now on.
+fn confirm(database: &mut rusqlite::Connection, id: i64) -> anyhow::Result<()> {
+    let Some(mut confirmation) = Confirmation::of(database, id)? else { return Ok(()) };
+    confirmation.retake(Repositories::default().surveyed_tree(&confirmation.root));
+    confirmation.store(database)?;
+    Ok(())
 }
 
 /// Prints a question and reads a line; none at the end of the input.

@@ -13,10 +13,10 @@ use crate::api::{
     Vetoes, Within,
 };
 use crate::clock;
-use crate::manual_memories;
-use crate::store::browse;
+use crate::manual_memories::{self, Confirmation};
 use crate::store::corrections::{self, vetoes};
 use crate::store::memory::manual::ChangeOutcome;
+use crate::store::{StoreError, browse};
 use crate::worker::state::Shared;
 
 type Response = Result<Json<Changed>, ApiError>;
@@ -68,11 +68,17 @@ pub async fn supersede(State(shared): State<Arc<Shared>>, Named(id): Named, body
 pub async fn keep(State(shared): State<Arc<Shared>>, Named(id): Named) -> Response {
     let number = number(&id)?;
     let running = running(&shared)?;
+    let found = running.database.read(move |database| Confirmation::of(database, number)).await?;
+    let Some(mut confirmation) = found else { return changed(id, None) };
     let here = Arc::clone(&running);
-    let changing = running.database.write_to_disk(move |database| {
-        manual_memories::confirm(database, number, |root| here.repositories.tree(root))
+    // Git and files take their time: no statement waits for them.
+    let retaking = tokio::task::spawn_blocking(move || {
+        confirmation.retake(here.repositories.surveyed_tree(&confirmation.root));
+        confirmation
     });
-    changed(id, changing.await?)
+    let confirmation = retaking.await.map_err(|_| StoreError::Gone)?;
+    let storing = running.database.write_to_disk(move |database| confirmation.store(database).map(Some));
+    changed(id, storing.await?)
 }
 
 fn changed(reference: String, outcome: Option<ChangeOutcome>) -> Response {

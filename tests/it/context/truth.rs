@@ -166,3 +166,48 @@ fn a_withheld_session_gets_nothing_and_is_counted() {
     let text = mem(&sandbox, &["value"]).stdout;
     assert!(text.contains("holdout"), "{text}");
 }
+
+#[test]
+fn anchors_of_a_session_in_a_folder_of_a_worktree_are_relative_to_its_root() {
+    let sandbox = repository();
+    let _worker = Worker::start(&sandbox);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let tree = elsewhere.path().join("tree");
+    git(&sandbox, &["worktree", "add", "-q", "-b", "polite", tree.to_str().unwrap()]);
+    let folder = tree.join("harbour");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("greet.py"), AFTER).unwrap();
+    let send = |verb: &str, payload: Value| {
+        sandbox.hook(verb, payload.to_string()).assert_unnoticed();
+    };
+    send("new", json!({"session_id": "one", "cwd": folder, "prompt": "Greet captains politely"}));
+    let file = folder.join("greet.py");
+    send(
+        "save",
+        json!({
+            "session_id": "one", "cwd": folder, "hook_event_name": "PostToolUse", "tool_name": "Write",
+            "tool_use_id": "write", "tool_input": {"file_path": file, "content": AFTER},
+            "tool_response": {"type": "create", "filePath": file, "content": AFTER},
+        }),
+    );
+    let closing = "Captains are greeted politely now, because the harbour master asked for it.";
+    send(
+        "summary",
+        json!({"session_id": "one", "cwd": folder, "hook_event_name": "Stop", "prompt_id": "one", "last_assistant_message": closing}),
+    );
+    sandbox.wait_until_settled();
+    let anchored: String = sandbox.get("SELECT file_path FROM anchors WHERE symbol = ''");
+    assert_eq!(anchored, "harbour/greet.py");
+}
+
+#[test]
+fn a_kept_note_keeps_its_anchors_although_no_session_has_seen_the_rename() {
+    let sandbox = repository();
+    let worker = Worker::start(&sandbox);
+    let id = change(&sandbox, "one", "Greet captains politely in the morning", BEFORE, AFTER);
+    git(&sandbox, &["commit", "-q", "-a", "-m", "Greet politely"]);
+    git(&sandbox, &["mv", "greet.py", "hello.py"]);
+    git(&sandbox, &["commit", "-q", "-m", "Rename the greeting"]);
+    assert_eq!(worker.post(&format!("/api/observations/{id}/keep"), &json!({})).status, 200);
+    assert!(sandbox.get::<i64>("SELECT count(*) FROM anchors WHERE length(hash) = 40") > 0);
+}
