@@ -282,6 +282,7 @@ fn store_notes<'a>(
         let Some(observation) = permitted(new, &vetoes) else { continue };
         let id = match old.next() {
             Some(id) => {
+                repeats::undo(transaction, id)?;
                 update_observation(transaction, settlement, id, &observation)?;
                 id
             }
@@ -291,9 +292,10 @@ fn store_notes<'a>(
     }
     if !settlement.observations.is_empty() {
         let sql = "UPDATE observations SET deleted_at = ?2 WHERE id = ?1";
-        old.try_for_each(|id| {
-            transaction.prepare_cached(sql)?.execute(params![id, settlement.now]).map(drop)
-        })?;
+        for id in old {
+            repeats::undo(transaction, id)?;
+            transaction.prepare_cached(sql)?.execute(params![id, settlement.now])?;
+        }
     }
     Ok(stored)
 }

@@ -84,6 +84,20 @@ pub(super) fn merge(transaction: &Transaction<'_>, note: i64, now: Millis) -> Re
     Ok(())
 }
 
+/// Takes back the merges into a note that is rewritten or replaced, and may no longer say the same. A merged note stays hidden if
+/// its turn went on and has another note: an event belongs to one note.
+pub(super) fn undo(transaction: &Transaction<'_>, note: i64) -> Result<(), StoreError> {
+    let sql = "UPDATE observations SET deleted_at = NULL, superseded_by = NULL
+               WHERE deleted_at IS NOT NULL AND superseded_by = (SELECT uid FROM observations WHERE id = ?1)
+                 AND NOT EXISTS (SELECT 1 FROM observation_sources mine
+                                 JOIN observation_sources other ON other.queue_id = mine.queue_id
+                                 JOIN observations o ON o.id = other.observation_id
+                                 WHERE mine.observation_id = observations.id AND o.deleted_at IS NULL)";
+    transaction.prepare_cached(sql)?.execute([note])?;
+    transaction.prepare_cached("UPDATE observations SET times_seen = 1 WHERE id = ?1")?.execute([note])?;
+    Ok(())
+}
+
 /// The latest earlier notes of the same project and branch by other sessions on this machine that the user has neither written nor
 /// changed.
 fn others(database: &Connection, note: i64) -> Result<Vec<NoteContent>, StoreError> {
