@@ -15,7 +15,7 @@ const FILLERS: &str = "the|a|an|to|in|on|at|of|for|and|or|is|are|be|it|this|that
 
 /// Words that turn a sentence around.
 const NEGATIONS: &str = "never|not|don't|dont|no|avoid|stop|without|nie|niemals|nicht|kein|keine|keinen|vermeide|cannot|mustn't|\
-    shouldn't|do-not";
+    shouldn't|do-not|nobody|nothing|none|forbidden";
 
 /// Verbs that only introduce their object.
 const USING: &str = "use|run|write|verwende|verwenden|benutze|benutzen|nutze|nutzen|nimm|nehmen|stick|call|put|anymore|mehr|do|\
@@ -159,12 +159,14 @@ fn ends_with_modal(text: &str) -> bool {
 /// True if the sentence, or the part of it, says what not to do.
 pub fn is_negated(text: &str) -> bool {
     let text = &text.to_lowercase();
-    text.split_whitespace().any(|word| each(NEGATIONS).any(|known| known == word.trim_matches([',', ';'])))
-        || each("不要|别用|禁止|不能|不得|ないで|ないこと|いけない|いけません|禁止")
-            .any(|word| text.contains(word))
+    text.split_whitespace().map(|word| word.trim_matches([',', ';', '.', ':'])).any(|word| {
+        word.ends_with("n't") || word.ends_with("n’t") || each(NEGATIONS).any(|known| known == word)
+    }) || each("不要|别用|禁止|不能|不得|ないで|ないこと|いけない|いけません|禁止")
+        .any(|word| text.contains(word))
 }
 
-fn is_filler(word: &str) -> bool {
+/// True for a word in small letters that carries no content.
+pub fn is_filler(word: &str) -> bool {
     each(FILLERS).chain(each(NEGATIONS)).chain(each(USING)).any(|known| known == word)
 }
 

@@ -23,7 +23,7 @@ use crate::privacy::tags::PrivateTags;
 
 pub use by_model::{KnownList, by_model};
 pub use commands::{CheckKind, Run, TurnStep, sightings};
-pub use equivalence::{contradicts, includes, is_negated, is_same, restates};
+pub use equivalence::{contradicts, includes, is_filler, is_negated, is_same, restates};
 pub use weigh::{weigh, weigh_by_hand};
 
 /// Lowest confidence of a learning that new sessions see.

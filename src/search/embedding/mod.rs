@@ -27,6 +27,8 @@ pub struct Scale {
     pub floor: f64,
     /// The cosine of texts that say the same.
     pub most: f64,
+    /// The score of two statements, by words and cosine, from which on one restates the other (restatement.rs).
+    pub same: f64,
 }
 
 impl Default for Scale {

@@ -51,7 +51,7 @@ const MINILM: Published = Published {
     archive_sha256: "ec69288383455a95c45a341d4e2f243333a4016b83b55a87fcfab235ae5e4f2e",
     model_sha256: "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
     form: ModelForm::Bytes,
-    scale: Scale { weight: 0.4, floor: 0.36, most: 0.7 },
+    scale: Scale { weight: 0.4, floor: 0.36, most: 0.7, same: 0.68 },
     prefixes: ["", ""],
 };
 
@@ -67,7 +67,7 @@ const E5_SMALL: Published = Published {
     archive_sha256: "c7d1aae213329efbffc78912e76090a4032a11a6c59f07b092f1b118e51dd8bf",
     model_sha256: "509cf9f0a86eae239ea42019ce775db715db6abe0660ae2214466e9887956bf4",
     form: ModelForm::Numbers,
-    scale: Scale { weight: 0.6, floor: 0.45, most: 0.7 },
+    scale: Scale { weight: 0.6, floor: 0.45, most: 0.7, same: 0.58 },
     prefixes: ["query: ", "passage: "],
 };
 

@@ -3,7 +3,7 @@
 //! A veto is by value: the same words with other case, punctuation or white space are the same statement. Lines of a context
 //! that are no single statement are vetoed by their own key. The hook links it, for the contexts that it builds itself.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use rusqlite::Connection;
 #[cfg(feature = "service")]
@@ -12,22 +12,21 @@ use xxhash_rust::xxh3::xxh3_64;
 
 #[cfg(feature = "service")]
 use crate::api::Veto;
-#[cfg(feature = "service")]
 use crate::model::Millis;
 use crate::store::StoreError;
 #[cfg(feature = "service")]
 use crate::store::memory::manual::Forgettable;
 
-/// The vetoes that hold in a project.
+/// The vetoes that hold in a project, each with its time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct VetoSet(HashSet<i64>);
+pub struct VetoSet(HashMap<i64, Millis>);
 
 impl VetoSet {
     /// Reads the vetoes of a project, and those that hold everywhere.
     pub fn of(database: &Connection, project: &str) -> Result<Self, StoreError> {
-        let sql = "SELECT key FROM vetoes WHERE project IN (?1, '')";
+        let sql = "SELECT key, max(created_at) FROM vetoes WHERE project IN (?1, '') GROUP BY key";
         let mut statement = database.prepare_cached(sql)?;
-        let keys = statement.query_map([project], |row| row.get(0))?;
+        let keys = statement.query_map([project], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(Self(keys.collect::<Result<_, _>>()?))
     }
 
@@ -38,7 +37,14 @@ impl VetoSet {
 
     /// True if a context's line with this key is vetoed.
     pub fn blocks_key(&self, key: i64) -> bool {
-        self.0.contains(&key)
+        self.0.contains_key(&key)
+    }
+
+    /// True if a statement was vetoed after the user restored it.
+    #[cfg(feature = "service")]
+    fn blocks_restored(&self, statement: &str, restored_at: Option<Millis>) -> bool {
+        let since = self.0.get(&key(statement));
+        since.is_some_and(|since| restored_at.is_none_or(|restored_at| *since > restored_at))
     }
 }
 
@@ -98,7 +104,7 @@ pub fn add(
     Ok(Veto { id, project, statement, key, created_at: now })
 }
 
-/// A statement that is compared with the vetoes by its meaning.
+/// A statement that is compared with the vetoes by its words and meaning.
 #[cfg(feature = "service")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComparedStatement {
@@ -108,6 +114,8 @@ pub struct ComparedStatement {
     pub project: String,
     /// Its text.
     pub text: String,
+    /// The time at which the user restored it.
+    pub restored_at: Option<Millis>,
 }
 
 /// The progress of a comparison: the last veto, note and change of a learning.
@@ -142,7 +150,7 @@ pub fn not_compared(
         next = Compared { veto: newest, note: last - NEWEST, learned_at: 0 };
     }
     let mut statements = Vec::new();
-    let sql = "SELECT id, project, coalesce(title, ''), coalesce(summary, '') FROM observations
+    let sql = "SELECT id, project, coalesce(title, ''), coalesce(summary, ''), restored_at FROM observations
                WHERE id > ?1 AND deleted_at IS NULL ORDER BY id LIMIT ?2";
     let mut statement = database.prepare_cached(sql)?;
     let mut rows = statement.query(params![next.note, limit])?;
@@ -150,17 +158,19 @@ pub fn not_compared(
         next.note = row.get(0)?;
         for column in 2..4 {
             let of = Forgettable::Observation(next.note);
-            statements.push(ComparedStatement { of, project: row.get(1)?, text: row.get(column)? });
+            let (text, restored_at) = (row.get(column)?, row.get(4)?);
+            statements.push(ComparedStatement { of, project: row.get(1)?, text, restored_at });
         }
     }
-    let sql = "SELECT id, coalesce(project, ''), content, updated_at FROM learnings
+    let sql = "SELECT id, coalesce(project, ''), content, updated_at, restored_at FROM learnings
                WHERE updated_at > ?1 AND is_active = 1 ORDER BY updated_at LIMIT ?2";
     let mut statement = database.prepare_cached(sql)?;
     let mut rows = statement.query(params![next.learned_at, limit])?;
     while let Some(row) = rows.next()? {
         next.learned_at = row.get(3)?;
         let of = Forgettable::Learning(row.get(0)?);
-        statements.push(ComparedStatement { of, project: row.get(1)?, text: row.get(2)? });
+        let (text, restored_at) = (row.get(2)?, row.get(4)?);
+        statements.push(ComparedStatement { of, project: row.get(1)?, text, restored_at });
     }
     statements.retain(|statement| !statement.text.trim().is_empty());
     Ok((next, statements, known))
@@ -198,7 +208,7 @@ pub fn lift(database: &Connection, id: i64) -> Result<Option<String>, StoreError
     Ok(database.prepare_cached(sql)?.query_row([id], |row| row.get(0)).optional()?)
 }
 
-/// Hides every note and learning that states something vetoed. Called after a veto and after an import.
+/// Hides every note and learning that states something vetoed and was not restored since. Called after a veto and an import.
 #[cfg(feature = "service")]
 pub fn enforce(database: &Connection, now: Millis) -> Result<(), StoreError> {
     let sql = "SELECT DISTINCT project FROM vetoes";
@@ -208,11 +218,11 @@ pub fn enforce(database: &Connection, now: Millis) -> Result<(), StoreError> {
         let vetoes = VetoSet::of(database, &project)?;
         let rows = [
             (
-                "SELECT id, title, summary FROM observations WHERE (project = ?1 OR ?1 = '') AND deleted_at IS NULL",
+                "SELECT id, restored_at, title, summary FROM observations WHERE (project = ?1 OR ?1 = '') AND deleted_at IS NULL",
                 "UPDATE observations SET deleted_at = ?2 WHERE id = ?1",
             ),
             (
-                "SELECT id, content, NULL FROM learnings WHERE (project = ?1 OR project IS NULL OR ?1 = '') AND is_active = 1",
+                "SELECT id, restored_at, content, NULL FROM learnings WHERE (project = ?1 OR project IS NULL OR ?1 = '') AND is_active = 1",
                 "UPDATE learnings SET is_active = 0, superseded_by = NULL, updated_at = ?2 WHERE id = ?1",
             ),
         ];
@@ -222,9 +232,12 @@ pub fn enforce(database: &Connection, now: Millis) -> Result<(), StoreError> {
             while let Some(row) = found.next()? {
                 let blocks = |index| {
                     let text: Option<String> = row.get(index)?;
-                    Ok::<_, rusqlite::Error>(text.is_some_and(|text| vetoes.blocks(&text)))
+                    let restored_at = row.get(1)?;
+                    Ok::<_, rusqlite::Error>(
+                        text.is_some_and(|text| vetoes.blocks_restored(&text, restored_at)),
+                    )
                 };
-                if blocks(1)? || blocks(2)? {
+                if blocks(2)? || blocks(3)? {
                     database.prepare_cached(hide)?.execute([row.get::<_, i64>(0)?, now])?;
                 }
             }

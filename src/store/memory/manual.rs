@@ -32,11 +32,12 @@ pub struct Stated {
     pub now: Millis,
 }
 
-/// The title of a note, and the main worktree of its session.
-pub fn place_of(database: &Connection, id: i64) -> Result<Option<(String, String)>, StoreError> {
-    let sql = "SELECT coalesce(o.title, o.summary, ''), s.project_path FROM observations o
+/// The title of a note, and the main worktree and the directory of its session.
+pub fn place_of(database: &Connection, id: i64) -> Result<Option<(String, String, String)>, StoreError> {
+    let sql =
+        "SELECT coalesce(o.title, o.summary, ''), s.project_path, coalesce(s.cwd, '') FROM observations o
                JOIN sessions s ON s.id = o.session_id WHERE o.id = ?1 AND o.deleted_at IS NULL";
-    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     Ok(database.prepare_cached(sql)?.query_row([id], read).optional()?)
 }
 
@@ -171,13 +172,15 @@ pub fn restore(
     match what {
         Forgettable::Observation(id) => change(
             database,
-            "UPDATE observations SET deleted_at = NULL, superseded_by = NULL WHERE id = ?1 AND deleted_at IS NOT NULL AND ?2 > 0",
+            "UPDATE observations SET deleted_at = NULL, superseded_by = NULL, restored_at = ?2
+             WHERE id = ?1 AND deleted_at IS NOT NULL",
             OBSERVATION_TITLE,
             (id, now),
         ),
         Forgettable::Learning(id) => change(
             database,
-            "UPDATE learnings SET is_active = 1, updated_at = ?2 WHERE id = ?1 AND is_active = 0 AND superseded_by IS NULL",
+            "UPDATE learnings SET is_active = 1, updated_at = ?2, restored_at = ?2
+             WHERE id = ?1 AND is_active = 0 AND superseded_by IS NULL",
             LEARNING_TITLE,
             (id, now),
         ),

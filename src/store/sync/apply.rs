@@ -368,7 +368,7 @@ fn apply_waiting(transaction: &Connection, shape: &SyncedTable, uid: &str) -> Re
     }
     let item = format!("{}:{uid}", shape.letter);
     let sql = "SELECT 1 FROM sync_items WHERE refers = ?1
-               UNION ALL SELECT 1 FROM sync_items WHERE item IN ('h:' || ?2, 'p:' || ?2, 'a:' || ?2, 'q:' || ?2)";
+               UNION ALL SELECT 1 FROM sync_items WHERE item IN ('h:' || ?2, 'p:' || ?2, 'r:' || ?2)";
     if shape.kind == RecordKind::Observation
         && !transaction.prepare_cached(sql)?.exists(params![item, uid])?
     {

@@ -302,11 +302,13 @@ pub(super) struct Mark {
     default: Option<i64>,
 }
 
-pub(super) const MARKS: [Mark; 4] = [
+pub(super) const MARKS: [Mark; 6] = [
     Mark { letter: 'h', of: RecordKind::Observation, column: "deleted_at", default: None },
     Mark { letter: 'p', of: RecordKind::Observation, column: "pinned_at", default: None },
     Mark { letter: 'a', of: RecordKind::Learning, column: "is_active", default: Some(1) },
     Mark { letter: 'q', of: RecordKind::Learning, column: "pinned_at", default: None },
+    Mark { letter: 'r', of: RecordKind::Observation, column: "restored_at", default: None },
+    Mark { letter: 't', of: RecordKind::Learning, column: "restored_at", default: None },
 ];
 
 /// Returns the mark that an item is about.

@@ -19,7 +19,8 @@ CREATE TABLE sync_state (
 ) STRICT;
 
 -- The version of every memory that was sent or received. An item is a letter and a uid: o observation, s summary, l learning,
--- d digest of a session, v veto; or a mark: h hidden and p pinned of an observation, a active and q pinned of a learning.
+-- d digest of a session, v veto; or a mark: h hidden, p pinned and r restored of an observation, a active, q pinned and t
+-- restored of a learning.
 CREATE TABLE sync_items (
   item   TEXT PRIMARY KEY,
   hlc    INTEGER NOT NULL,

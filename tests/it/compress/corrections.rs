@@ -96,6 +96,64 @@ fn a_vetoed_statement_is_hidden_and_not_stored_again_by_turns_or_imports() {
 }
 
 #[test]
+fn a_restatement_is_hidden_without_a_model_and_once_restored_it_stays() {
+    let sandbox = Sandbox::new();
+    let mut worker = Worker::start(&sandbox);
+    let save = |worker: &Worker, text: &str| -> i64 {
+        let saved =
+            worker.post("/api/memories", &json!({"text": text, "project_path": sandbox.path()})).json();
+        saved["ref"].as_str().unwrap().parse().unwrap()
+    };
+    let hidden = |id: i64| format!("SELECT deleted_at IS NOT NULL FROM observations WHERE id = {id}");
+    let first = save(&worker, "Before every push, run the linter on the harbour code");
+    let other = save(&worker, "Before every push, run the formatter on the harbour code");
+    let project: String = sandbox.get("SELECT project FROM observations LIMIT 1");
+    let veto =
+        json!({"statement": "Run the linter on the harbour code before every push", "project": project});
+    worker.post("/api/vetoes", &veto).json();
+    sandbox.wait_for("the restatement is hidden", &hidden(first));
+    assert_eq!(worker.post(&format!("/api/observations/{first}/restore"), &json!({})).status, 200);
+    worker.stop();
+    worker = Worker::start(&sandbox);
+    let again = save(&worker, "The linter: run it on the harbour code before every push");
+    sandbox.wait_for("the next restatement is hidden", &hidden(again));
+    for kept in [first, other] {
+        assert!(!sandbox.get::<bool>(&hidden(kept)), "{kept}");
+    }
+}
+
+#[test]
+fn merged_notes_come_back_when_the_note_that_stands_for_them_is_rewritten() {
+    let sandbox = Sandbox::new();
+    let _worker = Worker::start(&sandbox);
+    let again = |session: &str, edit: &str| {
+        sandbox.edit(session, edit);
+        sandbox.end_turn(session);
+        sandbox.wait_until_settled();
+    };
+    let shown = |session: &str| -> i64 {
+        let sql = format!(
+            "SELECT count(*) FROM observations WHERE session_id = '{session}' AND deleted_at IS NULL"
+        );
+        sandbox.get(&sql)
+    };
+    for session in ["one", "two", "three"] {
+        sandbox.prompt(session, "Correct the greeting");
+        again(session, "shared");
+    }
+    assert_eq!((shown("one"), shown("two"), shown("three")), (0, 0, 1), "the latest stands for all");
+    // The turn of one goes on: it has another note now.
+    again("one", "only-one");
+    assert_eq!(shown("one"), 1);
+    again("three", "only-three");
+    assert_eq!((shown("one"), shown("two"), shown("three")), (1, 1, 1));
+    let twice = "SELECT count(*) FROM (SELECT queue_id FROM observation_sources s JOIN observations o ON o.id = s.observation_id
+                 WHERE o.deleted_at IS NULL GROUP BY 1 HAVING count(*) > 1)";
+    assert_eq!(sandbox.get::<i64>(twice), 0, "an event is in two notes");
+    assert_eq!(sandbox.get::<i64>("SELECT max(times_seen) FROM observations WHERE session_id = 'three'"), 1);
+}
+
+#[test]
 fn a_line_of_the_context_can_be_switched_off() {
     let sandbox = Sandbox::new();
     let worker = Worker::start(&sandbox);

@@ -125,6 +125,8 @@ CREATE TABLE observations (
   -- The user's own changes: nothing replaces an edited note, and a pinned one comes first in every context.
   edited_at         INTEGER,
   pinned_at         INTEGER,
+  -- Set: the user restored it, so that only a later veto hides it again.
+  restored_at       INTEGER,
   -- The uid of the note that replaced this one. A merged note is deleted as well; a superseded one is found by search only.
   superseded_by     TEXT,
   -- Number of sessions that left this note: 1, and one more for each near-duplicate that was merged into it.
@@ -260,7 +262,9 @@ CREATE TABLE learnings (
   created_at            INTEGER NOT NULL,
   updated_at            INTEGER NOT NULL,
   -- Set: the user wants it to stay, at full confidence.
-  pinned_at             INTEGER
+  pinned_at             INTEGER,
+  -- Set: the user restored it, so that only a later veto hides it again.
+  restored_at           INTEGER
 ) STRICT;
 
 -- Purpose: the learnings of a project, best first, without a scan.
