@@ -57,6 +57,8 @@ pub struct Engine<L> {
     environment: Environment,
     default_share: Share,
     session: Option<SyncSession>,
+    /// True if the server should announce new records.
+    is_listening: bool,
     /// Called with the records sent and received so far.
     progress: OnProgress,
 }
@@ -76,7 +78,14 @@ pub(super) struct SyncSession {
 impl<L: Local> Engine<L> {
     /// Creates an engine; it connects when the first cycle needs it.
     pub fn new(local: L, home: Home, environment: Environment, default_share: Share) -> Self {
-        Self { local, home, environment, default_share, session: None, progress: Box::new(|_| {}) }
+        let (session, is_listening, progress) = (None, false, Box::new(|_: &CycleReport| {}));
+        Self { local, home, environment, default_share, session, is_listening, progress }
+    }
+
+    /// Asks the server, on every connection, to announce new records.
+    pub fn listening(mut self) -> Self {
+        self.is_listening = true;
+        self
     }
 
     /// Sets a function that is called after each batch.
@@ -207,6 +216,10 @@ impl<L: Local> Engine<L> {
                 return Err(SyncError::Removed);
             }
             server.register(membership.team, device, &membership.label).await?;
+        }
+        if self.is_listening {
+            // Before the heads are read: a record that comes in between would be announced to nobody.
+            server.listen().await?;
         }
         let may_write = hello.role != "read";
         let sealer = Sealer::new(&membership);

@@ -18,11 +18,12 @@ const LONGEST_DELAY: Duration = Duration::from_secs(300);
 
 /// Runs until it is dropped. `poll` is the interval while nothing happens; `written` completes after a write to the database; `now` is the clock.
 pub async fn run<L: Local>(
-    mut engine: Engine<L>,
+    engine: Engine<L>,
     poll: Duration,
     mut written: impl AsyncFnMut(),
     now: impl Fn() -> Millis,
 ) {
+    let mut engine = engine.listening();
     let mut delay = FIRST_DELAY;
     let mut problem = String::new();
     loop {
@@ -48,16 +49,12 @@ pub async fn run<L: Local>(
 }
 
 async fn cycle<L: Local>(engine: &mut Engine<L>, now: Millis) -> Result<(), String> {
-    let is_new = engine.server().is_none();
     let report = engine.cycle(now).await.map_err(|error| error.to_string())?;
     if report.refused > 0 {
         let refused = report.refused;
         tracing::warn!(refused, "{refused} records were set aside; see `claude-mem sync status`");
     }
-    match engine.server() {
-        Some(server) if is_new => server.listen().await.map_err(|error| error.to_string()),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// Waits for a reason to synchronise.
@@ -81,13 +78,12 @@ async fn wait<L: Local>(engine: &mut Engine<L>, poll: Duration, written: &mut im
     }
 }
 
-/// Waits for the server's notification that a device sent something, and takes all of them.
+/// Waits until the server announces records, and takes all announcements, or until the connection is lost.
 async fn news(server: Option<&mut ServerConnection>) {
     let Some(server) = server else { return std::future::pending().await };
-    match server.news.recv().await {
-        Some(_) => while server.news.try_recv().is_ok() {},
-        // The connection is lost: the next poll connects again.
-        None => std::future::pending().await,
+    // At the end of the connection as well: the next cycle makes another one.
+    if server.news.recv().await.is_some() {
+        while server.news.try_recv().is_ok() {}
     }
 }
 

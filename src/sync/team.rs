@@ -168,14 +168,31 @@ pub async fn renew_keys(
     }
 }
 
+/// Attempts to change the key while members come and go.
+const ATTEMPTS: usize = 5;
+
 /// Makes a new key for everything that the team sends from now on, and seals it for each member.
 /// Returns the logins that get it.
 pub async fn rotate(membership: &mut Membership) -> Result<Vec<String>, SyncError> {
     let mut server = ServerConnection::connect(membership.url.expose()).await?;
     server.check_schema().await?;
+    for _ in 1..ATTEMPTS {
+        match rotate_once(&mut server, membership).await {
+            // A member came or went meanwhile, or another owner changed the key.
+            Err(SyncError::KeyChanged) => {}
+            outcome => return outcome,
+        }
+    }
+    rotate_once(&mut server, membership).await
+}
+
+async fn rotate_once(
+    server: &mut ServerConnection,
+    membership: &mut Membership,
+) -> Result<Vec<String>, SyncError> {
     let hello = server.hello(membership.team, Uuid::nil()).await?;
     check_keys(membership, &hello.checks)?;
-    renew_keys(&server, membership, &hello).await?;
+    renew_keys(server, membership, &hello).await?;
     let (epoch, key) = (hello.epoch.0 + 1, Key::random());
     let (mut logins, mut wrapped) = (Vec::new(), Vec::new());
     for member in server.members(membership.team).await?.into_iter().filter(|member| !member.is_removed) {

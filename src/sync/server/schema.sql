@@ -238,6 +238,8 @@ CREATE FUNCTION claude_mem.accept(team uuid, token bytea, team_check bytea, epoc
     found invitation;
     mine member;
   BEGIN
+    -- Until the end of this transaction the team keeps its key: one that is being changed gets a copy for this member, too.
+    PERFORM FROM team t WHERE t.id = accept.team FOR SHARE;
     SELECT * INTO found FROM invitation i WHERE i.token = accept.token AND i.team = accept.team FOR UPDATE;
     SELECT * INTO mine FROM member m WHERE m.team = accept.team AND m.login = session_user;
     IF found.token IS NULL THEN

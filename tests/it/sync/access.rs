@@ -1,8 +1,12 @@
 //! Row-level security: every login sees and writes only its own, whatever it tries.
 
+use std::io::Write;
+use std::process::Stdio;
+
 use super::machine::{Machine, invitation_in};
 use super::postgres::Postgres;
 use crate::harness::clock::Clock;
+use crate::harness::wait::wait_until;
 
 /// A team of alice, with bob as a reader, and a team of eve, on one database that alice owns.
 struct Teams {
@@ -300,4 +304,37 @@ fn another_member_cannot_forget_or_change_what_is_private() {
         (alice.titles(), desktop.titles()),
         (vec!["alice keeps this".to_owned()], vec!["alice keeps this".to_owned()])
     );
+}
+
+#[test]
+fn a_member_who_joins_while_the_key_changes_gets_the_new_key() {
+    let Some(teams) = teams() else { return };
+    let Teams { postgres, alice, .. } = teams;
+    // Bob's place in the team is free again, and his invitation unused.
+    let values =
+        "SELECT format('SELECT claude_mem.accept(%L, %L, %L, %L, %L, %L, %L);', m.team, i.token, t.key_check,
+                                t.epoch_check, m.key_check, m.public_key, m.proof)
+                  FROM claude_mem.member m JOIN claude_mem.team t ON t.id = m.team
+                  JOIN claude_mem.invitation i ON i.team = m.team AND i.role = 'read' WHERE m.login = 'bob'";
+    let accept = postgres.admin(values);
+    postgres.admin("DELETE FROM claude_mem.member WHERE login = 'bob'");
+    postgres.admin("UPDATE claude_mem.invitation SET used_at = NULL");
+    let mut bob = postgres.session("bob");
+    let mut input = bob.stdin.take().unwrap();
+    writeln!(input, "BEGIN;\n{accept}").unwrap();
+    let is_so = |login: &str, state: &str| {
+        let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE usename = '{login}' AND {state}");
+        postgres.admin(&sql) != "0"
+    };
+    wait_until("bob joins", || is_so("bob", "state = 'idle in transaction'"));
+    let mut rotate = alice.command(&["sync", "rotate"]).stdout(Stdio::null()).spawn().unwrap();
+    wait_until("the change waits for him, or is done", || {
+        is_so("alice", "wait_event_type = 'Lock'") || rotate.try_wait().unwrap().is_some()
+    });
+    writeln!(input, "COMMIT;").unwrap();
+    drop(input);
+    assert!(bob.wait().unwrap().success() && rotate.wait().unwrap().success());
+    let newest = "SELECT count(*) FROM claude_mem.team_key k JOIN claude_mem.team t ON t.id = k.team AND t.epoch = k.epoch
+                  WHERE k.login = 'bob'";
+    assert_eq!(postgres.admin(newest), "1");
 }

@@ -90,6 +90,7 @@ impl Machine {
         let sql = "INSERT INTO observations (uid, session_id, project, title, summary, facts, created_at)
                    VALUES (?1, ?2, ?3, ?4, 'because it was so', '[\"a fact\"]', ?5)";
         database.execute(sql, params![uid, session, project, title, self.now()]).unwrap();
+        claude_mem::nudge::send(&Home::at(self.sandbox.data()));
         uid
     }
 

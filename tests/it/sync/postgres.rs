@@ -149,6 +149,14 @@ impl Postgres {
         self.query(login, "memory", sql)
     }
 
+    /// A session of a login that reads SQL from its input until that is closed.
+    pub fn session(&self, login: &str) -> Child {
+        let mut psql = self.command("psql");
+        psql.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-U", login, "-d", "memory"]);
+        psql.arg("-h").arg(self.folder.path()).args(["-p", &self.port.to_string()]);
+        psql.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
     /// Runs SQL as the superuser.
     pub fn admin(&self, sql: &str) -> String {
         let database =

@@ -34,6 +34,31 @@ fn the_service_sends_and_receives_by_itself() {
 }
 
 #[test]
+fn a_device_whose_connection_broke_still_hears_of_new_records() {
+    let Some(postgres) = Postgres::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Clock::right(folder.path());
+    let (mut first, mut second) = (Machine::new("first", &clock), Machine::new("second", &clock));
+    // Nothing arrives by polling while the test runs.
+    second.sandbox.configure("[sync]\npoll_s = 86400\n");
+    let invitation = first.found(&postgres.url("alice"), &[]);
+    second.join(&invitation);
+    second.start_worker();
+    let connected =
+        "SELECT coalesce(max(pid), 0) FROM pg_stat_activity WHERE application_name = 'claude-mem'";
+    wait_until("it is connected", || postgres.admin(connected) != "0");
+    first.observe("harbor", "s", "before");
+    first.ok(&["sync", "now"]);
+    wait_until("it arrives", || second.titles() == ["before"]);
+    let before = postgres.admin(connected);
+    postgres.admin(&format!("SELECT pg_terminate_backend({before})"));
+    wait_until("it is connected again", || !["0", &before].contains(&postgres.admin(connected).as_str()));
+    first.observe("harbor", "s", "later");
+    first.ok(&["sync", "now"]);
+    wait_until("it arrives as well", || second.titles().len() == 2);
+}
+
+#[test]
 fn without_a_team_the_service_has_no_connection_and_no_tables() {
     let folder = tempfile::tempdir().unwrap();
     let mut machine = Machine::new("alone", &Clock::right(folder.path()));
