@@ -309,31 +309,39 @@ impl Inner {
         let Some((id, others)) = wanted.split_first() else {
             return Err(ClientError::Message("ids is empty; ids come from search".into()));
         };
+        let problem = match (action.as_str(), others.len()) {
+            ("pin" | "unpin" | "veto" | "merge", _) | ("supersede", 1) => None,
+            ("supersede", _) => {
+                Some("supersede needs two ids: the memory that no longer holds, and the one that replaces it")
+            }
+            _ => Some("action is pin, unpin, veto, supersede or merge"),
+        };
+        if let Some(problem) = problem {
+            return Err(ClientError::Message(problem.into()));
+        }
         let project = self.project(arguments, peer).await?;
         self.check_project(&wanted, &project).await?;
         let note = |id: &String| match responses::referred(id) {
             Some((Kind::Observation, number)) => Ok(number),
             _ => Err(not_an_id(id)),
         };
-        let numbers = || others.iter().map(note).collect::<Result<Vec<i64>, _>>();
-        let title = match action.as_str() {
-            "pin" | "unpin" => self.memory.pin(id, action == "pin").await?.title,
+        let numbers = others.iter().map(note).collect::<Result<Vec<i64>, _>>();
+        let (title, is_changed) = match action.as_str() {
             "veto" => {
                 let made = self.memory.veto(id).await?.vetoes;
-                made.into_iter().map(|veto| veto.statement).next().unwrap_or_default()
+                (made.into_iter().map(|veto| veto.statement).next().unwrap_or_default(), true)
             }
-            "supersede" => match numbers()?[..] {
-                [by] => self.memory.supersede(note(id)?, Some(by)).await?.title,
-                _ => {
-                    return Err(ClientError::Message(
-                        "supersede needs two ids: the memory that no longer holds, and the one that replaces it".into(),
-                    ));
-                }
-            },
-            "merge" => self.memory.merge(note(id)?, numbers()?).await?.title,
-            _ => return Err(ClientError::Message("action is pin, unpin, veto, supersede or merge".into())),
+            action => {
+                let outcome = match action {
+                    "supersede" => self.memory.supersede(note(id)?, numbers?.first().copied()).await?,
+                    "merge" => self.memory.merge(note(id)?, numbers?).await?,
+                    _ => self.memory.pin(id, action == "pin").await?,
+                };
+                (outcome.title, outcome.changed)
+            }
         };
-        Ok(format!("Done ({action}): {id} {}", crate::text::line::one_line(&title, 80)))
+        let word = if is_changed { "Done" } else { "Nothing to change" };
+        Ok(format!("{word} ({action}): {id} {}", crate::text::line::one_line(&title, 80)))
     }
 
     async fn forget(&self, arguments: &Arguments, peer: &Peer<RoleServer>) -> Result<String, ClientError> {

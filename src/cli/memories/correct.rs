@@ -20,6 +20,7 @@ use crate::store::corrections::{self, vetoes};
 use crate::store::memory::manual::{ChangeOutcome, Forgettable};
 use crate::store::{self, StoreError, projects};
 use crate::text::age;
+use crate::text::line::one_line;
 
 /// Pin memories, so that they are in every context of their project
 #[derive(Debug, clap::Args)]
@@ -134,6 +135,8 @@ pub struct EditArguments {
     json: bool,
 }
 
+/// Maximum characters of a statement in a list; `--json` has all of it.
+const LISTED: usize = 200;
 /// Busy timeout, because other writers may hold the lock for a while.
 const BUSY_MS: u32 = 10_000;
 
@@ -210,7 +213,7 @@ pub fn veto(home: &Home, environment: &Environment, arguments: &VetoArguments) -
     if let Some(id) = arguments.lift {
         let lifted = vetoes::lift(&database, id)?.with_context(|| format!("there is no veto {id}"))?;
         crate::nudge::send(home);
-        wrap::print("", &harmless(&format!("Lifted: {lifted}")));
+        wrap::print("", &harmless(&format!("Lifted: {}", one_line(&lifted, LISTED))));
         return Ok(ExitCode::SUCCESS);
     }
     let mut statements = Vec::new();
@@ -238,7 +241,10 @@ pub fn veto(home: &Home, environment: &Environment, arguments: &VetoArguments) -
         outln!("{:#}", json!({"vetoes": made}));
     } else {
         for veto in &made {
-            wrap::print("", &harmless(&format!("Vetoed ({}): {}", veto.id, veto.statement)));
+            wrap::print(
+                "",
+                &harmless(&format!("Vetoed ({}): {}", veto.id, one_line(&veto.statement, LISTED))),
+            );
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -256,7 +262,7 @@ fn list_vetoes(database: &Connection, json: bool) -> anyhow::Result<ExitCode> {
         let when = age::ago(veto.created_at, clock::now());
         wrap::print(
             &format!("{:>4}  ", veto.id),
-            &harmless(&format!("{} ({project}, {when})", veto.statement)),
+            &harmless(&format!("{} ({project}, {when})", one_line(&veto.statement, LISTED))),
         );
     }
     Ok(ExitCode::SUCCESS)
@@ -321,7 +327,10 @@ fn list_versions(database: &Connection, id: i64, json: bool) -> anyhow::Result<E
             .filter(|text| !text.is_empty())
             .collect::<Vec<_>>()
             .join(": ");
-        wrap::print(&format!("{:>4}  ", version.id), &harmless(&format!("until {when}: {text}")));
+        wrap::print(
+            &format!("{:>4}  ", version.id),
+            &harmless(&format!("until {when}: {}", one_line(&text, LISTED))),
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
