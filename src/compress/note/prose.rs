@@ -367,7 +367,7 @@ fn is_verdict(text: &str) -> bool {
 
 /// True for half a sentence.
 pub(super) fn is_dangling(text: &str) -> bool {
-    const DANGLING: &str = "and|or|because|but|with|to|of|for|if|when|that|the|a|an|in|on|by|from|as|is|are|so|not|since|yes|has|have|had|shows|show|see|like|includes|uses|will|be|was|were|both|its|via|following|than|into|at|creates|run|this|these|where|which|while|without|their|your|only";
+    const DANGLING: &str = "and|or|because|but|with|to|of|for|if|when|that|the|a|an|in|on|by|from|as|is|are|so|not|since|yes|has|have|had|shows|show|see|like|includes|uses|will|be|was|were|both|its|via|following|than|into|at|creates|run|this|these|where|which|while|without|their|your|only|now";
     let last = text.rsplit(char::is_whitespace).next().unwrap_or_default().to_lowercase();
     let last = last.trim_matches(|char: char| !char.is_alphanumeric());
     each(DANGLING).any(|known| known == last) || text.ends_with(['…', ':', '-', '—'])
@@ -381,7 +381,11 @@ pub(super) fn points_back(sentence: &str) -> bool {
         .find(|word| !word.is_empty())
         .unwrap_or_default();
     let lower = first.to_lowercase();
-    each(POINTING).any(|word| word == lower)
+    // "Here's what changed" points at what follows.
+    let is_ahead = ["here's", "here’s", "here is", "here are"]
+        .iter()
+        .any(|start| sentence.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start)));
+    each(POINTING).any(|word| word == lower) && !is_ahead
 }
 
 /// True for headings that do not describe their content.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::prose::{plain, sentences};
-use super::title::{is_banned, is_clear, title_line};
+use super::title::{TITLE_COLUMNS, is_banned, is_clear, is_clear_question, title_line};
 use crate::compress::turn::is_client_text;
 use crate::text::{capitalised, each, pattern, shorten};
 
@@ -149,6 +149,40 @@ pub(super) fn lines(request: &str) -> Vec<(Asked, String)> {
     found.filter(|(kind, line)| is_clear(line) && (*kind != Asked::Report || is_prose(line))).collect()
 }
 
+/// The question of a request in its own form, for a turn that only answered: "Can we drop X?" is not "Drop X".
+pub(super) fn question(request: &str) -> Option<String> {
+    if plan(request).is_some() || request.trim_start().starts_with(['/', '<']) {
+        return None;
+    }
+    sentences_of(request).into_iter().take(3).find_map(|sentence| {
+        let asked = sentence.split_once('?').map_or(sentence.as_str(), |(asked, _)| asked);
+        let (bare, whole) = (without_politeness(asked), without_interjection(asked));
+        let is_inquiry = begins_with(INQUIRIES, &bare);
+        let line = match () {
+            () if is_inquiry && bare.len() <= TITLE_COLUMNS => capitalised(&bare),
+            () if !is_inquiry && sentence.contains('?') && whole.len() < TITLE_COLUMNS => {
+                format!("{}?", capitalised(&whole))
+            }
+            // Half a question has to be clear as a statement.
+            () if is_inquiry || is_question(&sentence) => {
+                return Some(title_line(&bare)).filter(|line| is_clear(line));
+            }
+            () => return None,
+        };
+        is_clear_question(&line).then_some(line)
+    })
+}
+
+/// "Ok, so can we drop X" → "can we drop X".
+fn without_interjection(sentence: &str) -> String {
+    static INTERJECTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        pattern(
+            r"(?i)^((hi|hey|ok(ay)?|so|and|also|now|then|ah|oh|hm+|well|yes|no|right|great|perfect|question|quick question|btw)\b[\s,.!:–-]+)+",
+        )
+    });
+    INTERJECTION.as_ref().map_or(sentence.into(), |opening| opening.replace(sentence.trim(), "")).into_owned()
+}
+
 /// The line that states the request: an instruction or a question. A report alone has no request.
 pub(super) fn stated(request: &str) -> Option<String> {
     lines(request).into_iter().find(|(kind, _)| *kind != Asked::Report).map(|(_, line)| line)
@@ -161,6 +195,7 @@ pub(super) fn first_line(request: &str) -> Option<String> {
     let is_talk = ["I ", "I'm", "How about", "But ", "And ", "So ", "What about"]
         .iter()
         .any(|start| line.starts_with(start));
+    let is_talk = is_talk || line.contains(" I ");
     (!is_talk && !is_banned(&line) && line.split_whitespace().count() >= 4 && !is_trivial(&line))
         .then_some(line)
 }
@@ -188,18 +223,25 @@ const INQUIRIES: &str = "explain|compare|review|check|find|list|investigate|debu
 
 fn begins_with(verbs: &'static str, line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default().to_lowercase();
-    each(verbs).any(|verb| verb == first)
+    each(verbs).any(|verb| verb == first.trim_end_matches([':', ',']))
 }
 
 /// The sentences that a person wrote: without code, logs, quotes, tables and addresses.
 fn sentences_of(prompt: &str) -> Vec<String> {
     let mut in_code = false;
     let mut found = Vec::new();
-    for line in prompt.lines().take(60) {
+    let lines: Vec<&str> = prompt.lines().take(60).collect();
+    for (at, line) in lines.iter().copied().enumerate() {
         let trimmed = line.trim();
+        // A line between two pasted ones came with them.
+        let is_near_paste = |near: Option<usize>| {
+            near.and_then(|near| lines.get(near))
+                .is_some_and(|line| !line.trim().is_empty() && is_paste(line))
+        };
+        let is_pasted = is_near_paste(at.checked_sub(1)) && is_near_paste(Some(at + 1));
         if trimmed.starts_with("```") {
             in_code = !in_code;
-        } else if !in_code && !trimmed.is_empty() && !is_paste(line) {
+        } else if !in_code && !trimmed.is_empty() && !is_paste(line) && !is_pasted {
             // "Fix the mock: --- FAIL: …": words, then something pasted.
             let typed = match trimmed.split_once(": ") {
                 Some((typed, pasted)) if is_paste(pasted) => typed,

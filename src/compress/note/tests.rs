@@ -74,6 +74,40 @@ fn a_plan_gives_title_and_reason() {
 }
 
 #[test]
+fn a_list_below_a_bare_introduction_is_kept() {
+    let closing = "All tests pass. Here's a summary of the changes:\n\n1. **`src/common.rs`**: Added a check mark to the branch message\n\
+        2. **`src/manual.rs`**: Added a call of `ensure_branch()` so both strategies create the branch";
+    let note = made(&turn("yes", closing, vec![edit("/p/src/manual.rs")]));
+    let summary = note.summary.unwrap();
+    assert!(summary.contains("Added a check mark to the branch message"), "{summary}");
+    assert_eq!(
+        note.title.as_deref(),
+        Some("Added a call of `ensure_branch()` so both strategies create the branch (manual.rs)")
+    );
+}
+
+#[test]
+fn a_question_names_the_turn_that_only_answered_it() {
+    let closing = "Yes: the issue form takes a free `input` field, and the terminal differs between reports often enough to ask for it, because each one wraps lines in its own way.";
+    let asked = "ok, can we add a free field for the terminal to the form?";
+    let title = made(&turn(asked, closing, Vec::new())).title;
+    assert_eq!(title.as_deref(), Some("Can we add a free field for the terminal to the form?"));
+    let done = made(&turn(asked, closing, vec![edit("/p/form.yml")])).title;
+    assert_eq!(done.as_deref(), Some("Add a free field for the terminal to the form"));
+}
+
+#[test]
+fn several_commits_name_the_turn_together() {
+    let commit = |id: i64, subject: &str| {
+        let output = format!("[main 1a2b3c{id}] {subject}");
+        bash(&format!("git commit -m '{subject}'"), &output)
+    };
+    let events = vec![edit("/p/a.rs"), commit(4, "Retry uploads on 503"), commit(5, "Log the final failure")];
+    let note = made(&turn("commit in logical units", "Two commits made.", events));
+    assert_eq!(note.title.as_deref(), Some("Retry uploads on 503; Log the final failure"));
+}
+
+#[test]
 fn only_certain_test_results_are_facts() {
     let ok = "test result: ok. 12 passed; 0 failed;";
     let closing = "Moved the parser into a crate of its own so that the hook need not link it.";

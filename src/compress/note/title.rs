@@ -1,4 +1,4 @@
-//! The title of a note, for someone who was not there: a commit's subject, a plan's heading, the request, or the first
+//! The title of a note, for someone who was not there: the subjects of its commits, a plan's heading, the request, or the first
 //! statement of the answer; the first of these that is clear on its own.
 
 use std::collections::{HashMap, HashSet};
@@ -15,14 +15,13 @@ use crate::tools::error_line;
 use crate::tools::path::file_name;
 
 /// Maximum length of a title, in columns.
-const TITLE_COLUMNS: usize = 118;
+pub(super) const TITLE_COLUMNS: usize = 118;
 
 /// The title; `None` if the turn has no words and changed nothing.
 pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
-    let commits = turn.commits();
-    let mut subjects: Vec<String> = commits.iter().filter_map(|commit| subject(&commit.subject)).collect();
-    if commits.len() == 1 && subjects.len() == 1 {
-        return subjects.pop();
+    let subjects: Vec<String> = turn.commits().iter().filter_map(|commit| subject(&commit.subject)).collect();
+    if turn.commits().len() == 1 && !subjects.is_empty() {
+        return subjects.into_iter().next();
     }
     if let Some(plan) = &material.plan {
         return Some(plan.heading.clone());
@@ -32,8 +31,11 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
     let asked = turn.request().map(request::lines).unwrap_or_default();
     let of_kind = |kind: Asked| asked.iter().find(|(known, _)| *known == kind).map(|(_, line)| line.clone());
     let answers = answers(material, has_acted);
-    // An instruction that was not carried out would claim that it was.
-    let requested = if has_acted { of_kind(Asked::Instruction) } else { of_kind(Asked::Question) };
+    // An instruction that was not carried out would claim that it was; a question claims nothing.
+    let requested = || match turn.request() {
+        Some(request) if !has_acted => request::question(request),
+        _ => of_kind(Asked::Instruction).map(|line| placed(turn, line)),
+    };
     let inherited = || {
         let earlier = turn.earlier_request.as_deref().filter(|_| turn.request().is_none_or(is_trivial));
         earlier.filter(|_| has_acted).and_then(request::stated)
@@ -47,24 +49,50 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
     };
     let is_named_change = |line: &str| is_change(line) && line.split_whitespace().any(is_name);
     let changes = answers.iter().filter(|(_, line)| has_acted && is_named_change(line)).cloned();
-    topic
-        .best(subjects.into_iter().map(|subject| (0, subject)))
-        .or(requested)
+    joined(subjects)
+        .or_else(requested)
         .or_else(|| topic.best(changes).map(|line| placed(turn, line)))
         .or_else(reported)
         .or_else(|| topic.best(answers.iter().cloned()).map(|line| placed(turn, line)))
         .or_else(inherited)
+        .or_else(|| first_change(material).map(|line| placed(turn, line)))
         .or_else(|| from_files(turn))
         .or_else(|| turn.request().and_then(request::first_line))
         .or_else(|| material.body().find_map(|statement| title_of(&statement.text)))
         .filter(|line| !is_banned(line))
 }
 
+/// The subjects of several commits, as many as fit.
+fn joined(subjects: Vec<String>) -> Option<String> {
+    let (count, mut shown) = (subjects.len(), 1);
+    let line = subjects.into_iter().reduce(|line, next| {
+        let both = format!("{line}; {next}");
+        let fits = both.chars().count() + " and 10 more".len() <= TITLE_COLUMNS;
+        shown += usize::from(fits);
+        if fits { both } else { line }
+    })?;
+    Some(if shown == count { line } else { format!("{line} and {} more", count - shown) })
+}
+
+/// The title that an answer gives itself.
+fn heading(own: &str) -> Option<String> {
+    let line = title_line(&without_person(without_label(own)));
+    (strong_words(&line) >= 2
+        && line.split_whitespace().count() >= 3
+        && !is_banned(&line)
+        && is_balanced(&line))
+    .then_some(line)
+}
+
 /// Lines of the answer that are clear alone, with their places: its heading, its sentences, and items of its lists that state a
 /// change. Other items need the line above them.
 fn answers(material: &Material, has_acted: bool) -> Vec<(usize, String)> {
-    let own = material.own_title.iter().map(|heading| title_line(&without_person(without_label(heading))));
-    let own = own.filter(|line| strong_words(line) >= 4).map(|line| (0, line));
+    let own = material.own_title.as_deref().and_then(heading);
+    // "Added X" above a review names somebody else's work.
+    let own = own.filter(|line| {
+        if has_acted { strong_words(line) >= 4 } else { !is_change(line) && !line.contains(": ") }
+    });
+    let own = own.map(|line| (0, line));
     let stated = material.body().filter(|statement| !statement.is_loose).enumerate();
     let stated = stated.flat_map(|(at, statement)| {
         let is_list = statement.is_item || !statement.items.is_empty();
@@ -77,7 +105,7 @@ fn answers(material: &Material, has_acted: bool) -> Vec<(usize, String)> {
             (!is_list || tells_change).then_some((at, line))
         })
     });
-    own.chain(stated).filter(|(_, line)| is_clear(line)).collect()
+    own.into_iter().chain(stated.filter(|(_, line)| is_clear(line))).collect()
 }
 
 /// The words that a turn is about, with their weights: those of many statements, of the request and of the changed code.
@@ -107,8 +135,12 @@ impl Topic {
         let score = |at: usize, line: &str| {
             let stems = stems(line);
             let weight: f64 = stems.iter().filter_map(|stem| self.weights.get(stem)).sum();
-            let is_wanted = self.has_acted && is_change(line);
-            let factor = if is_wanted { 1.3 } else { 1.0 };
+            let factor = match () {
+                // What might be is neither what was done nor what was found.
+                () if is_hypothetical(line) => 0.5,
+                () if self.has_acted && is_change(line) => 1.3,
+                () => 1.0,
+            };
             factor * weight / (stems.len() as f64 + 4.0) / (1.0 + 0.12 * at as f64)
         };
         let scored = lines.into_iter().map(|(at, line)| (score(at, &line), line));
@@ -122,19 +154,29 @@ fn reported_error(request: &str) -> Option<String> {
         let lower = line.to_lowercase();
         each("error|fail|fatal|panic|exception").any(|word| lower.contains(word))
             && !line.starts_with(['+', '-', '/'])
+            && !words(&lower).iter().any(|word| among(OUTSIDE, word) || among(SPEAKING, word))
     };
     error_line(request).filter(is_error)
 }
 
-/// Adds the changed file to a line that names nothing, or that reads like a change of code where only a document was changed.
+/// Adds the changed file to a line that says neither a file nor a function of the change.
 fn placed(turn: &Turn, line: String) -> String {
     let files = turn.changed_files();
     let Some(file) = files.first().map(|file| file_name(file)) else { return line };
-    let is_document = |file: &String| file.ends_with(".md") || file.ends_with(".mdx");
-    let is_known = line.split_whitespace().any(is_name) && !files.iter().all(is_document);
+    let stems = files.iter().map(|file| file_name(file)).map(|name| name.split('.').next().unwrap_or(name));
+    let functions = turn.functions.iter().filter_map(|name| name.rsplit(['.', ':']).next());
+    let lower = line.to_lowercase();
+    let is_known = stems.chain(functions).any(|name| name.len() > 3 && lower.contains(&name.to_lowercase()));
     let place = format!(" ({file})");
     let fits = line.chars().count() + place.chars().count() <= TITLE_COLUMNS;
-    if is_known || line.contains(file) || !fits { line } else { line + &place }
+    if is_known || !fits { line } else { line + &place }
+}
+
+/// True for what should, could or might be.
+fn is_hypothetical(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    let mut words = lower.split(|char: char| !char.is_alphanumeric() && char != '\'');
+    words.any(|word| each("should|would|could|might|may|we'd|you'd|consider|recommend|option|options|approach|approaches|suggest").any(|known| known == word))
 }
 
 /// The words of a text that name something, cut to their beginnings so that "session" and "sessions" are one.
@@ -148,6 +190,22 @@ fn stems(text: &str) -> HashSet<String> {
 fn title_of(text: &str) -> Option<String> {
     let first = sentences(text).into_iter().next().filter(|first| !first.ends_with('?'))?;
     Some(title_line(&without_person(without_label(&first)))).filter(|line| !line.is_empty())
+}
+
+/// The first change that an answer tells, clear or not: more than the names of files.
+fn first_change(material: &Material) -> Option<String> {
+    let texts = material.body().flat_map(|statement| {
+        let whole = if statement.items.is_empty() { &statement.text } else { &statement.lead };
+        sentences(whole).into_iter().chain(statement.items.iter().cloned())
+    });
+    let mut lines = texts.filter_map(|text| title_of(without_place(&text)));
+    lines.find(|line| {
+        is_change(line)
+            && strong_words(line) >= 2
+            && !is_dangling(line)
+            && is_balanced(line)
+            && !is_banned(line)
+    })
 }
 
 /// Names of changed files and functions: the last resort for a turn without words.
@@ -187,14 +245,11 @@ fn without_label(text: &str) -> &str {
     }
 }
 
-/// "`src/load.rs:12` — the lock is gone" → "the lock is gone".
+/// "`src/load.rs:12` (+8 lines) — the lock is gone" → "the lock is gone".
 fn without_place(text: &str) -> &str {
-    let found = [" — ", " – ", " - ", ": "].iter().filter_map(|mark| text.split_once(mark));
-    let is_place = |label: &str| !label.contains(' ') && file_name(label).contains('.');
-    found
-        .min_by_key(|(label, _)| label.len())
-        .filter(|(label, _)| is_place(label))
-        .map_or(text, |(_, rest)| rest)
+    static PLACE: LazyLock<Option<Regex>> =
+        LazyLock::new(|| pattern(r"^`?\S*\.\w+(:[\d,-]+)?`?( \([^)]*\))?(:| [—–-]|,) "));
+    PLACE.as_ref().and_then(|place| place.find(text)).map_or(text, |found| &text[found.end()..])
 }
 
 /// "Added …", "Renamed …", "`load()` now …"; not "Verified …".
@@ -259,14 +314,15 @@ pub(super) fn title_line(text: &str) -> String {
 }
 
 /// Words that point at something a newcomer cannot see.
-const POINTING: &str =
-    "this|these|those|it|its|it's|they|them|their|he|she|same|above|below|here|there|you|your|me|us";
+const POINTING: &str = "this|these|those|it|its|it's|they|them|their|he|she|same|above|below|here|here's|there|there's|you|your|me|us";
+/// Words that point outside wherever they stand.
+const OUTSIDE: &str = "this|these|here's";
 /// Words that begin half a sentence.
 const CONDITIONS: &str =
     "if|after|once|while|although|though|unless|given|before|when|where|at|with|without|for";
 /// Words that continue a conversation.
 const CONTINUING: &str = "but|or|because|not|still|yes|no|maybe|looks|seems|option|instead|since|as|wait|right|both|either|neither|some|none|me|my|i|is|are|was|were|did|does|do|\
-    there|looking|so|and|also|ah|oh|hmm|you're|that|that's|whether|which|then|again|what|now";
+    there|looking|so|and|also|ah|oh|hmm|you're|that|that's|whether|which|then|again|what|now|see";
 /// Words in the first person.
 const SPEAKING: &str =
     "i|i'm|i'd|i'll|i've|we'll|let|let's|think|maybe|guess|wonder|please|probably|hmm|feel|want";
@@ -285,6 +341,33 @@ fn strong_words(line: &str) -> usize {
     line.to_lowercase().split(|char: char| !char.is_alphanumeric()).filter(|word| is_strong(word)).count()
 }
 
+/// The words of a line, in lower case.
+fn words(lower: &str) -> Vec<&str> {
+    let is_edge = |char: char| char.is_whitespace() || ",;:()\"?!".contains(char);
+    let words = lower.split(is_edge).map(|word| word.trim_matches(['.', '\'', '`', '*']));
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+fn among(list: &'static str, word: &str) -> bool {
+    each(list).any(|known| known == word)
+}
+
+/// True if one of the words stands for something that the words before it do not say.
+fn points_outside(words: &[&str], pointing: &'static str) -> bool {
+    words.iter().enumerate().any(|(at, word)| {
+        among(pointing, word) && words[..at].iter().filter(|word| is_strong(word)).count() < 2
+    })
+}
+
+/// "Store it …", "the one we removed".
+fn is_vague(words: &[&str]) -> bool {
+    let second = words.get(1).copied().unwrap_or_default();
+    among("that|it|this|them", second)
+        || words
+            .windows(2)
+            .any(|pair| pair[0] == "the" && among("one|ones|other|others|former|latter", pair[1]))
+}
+
 /// True if someone who was not there understands the line: it names its subject and points at nothing outside of itself.
 pub(super) fn is_clear(line: &str) -> bool {
     if is_banned(line) || line.contains("://") {
@@ -293,30 +376,20 @@ pub(super) fn is_clear(line: &str) -> bool {
     if line.chars().any(|char| char > '\u{2e7f}') {
         return line.chars().count() >= 8;
     }
-    let is_edge = |char: char| char.is_whitespace() || ",;:()\"?!".contains(char);
     let lower = line.to_lowercase();
-    let words: Vec<&str> = lower
-        .split(is_edge)
-        .map(|word| word.trim_matches(['.', '\'', '`', '*']))
-        .filter(|word| !word.is_empty())
-        .collect();
-    let among = |list: &'static str, word: &str| each(list).any(|known| known == word);
-    let is_strong = |word: &&&str| is_strong(word);
-    let strong = words.iter().filter(is_strong).count();
+    let words = words(&lower);
+    let strong = words.iter().filter(|word| is_strong(word)).count();
     let names = line.split_whitespace().filter(|word| is_name(word)).count();
-    // A pronoun is fine behind the words that it stands for.
-    let points_outside = words.iter().enumerate().any(|(at, word)| {
-        among(POINTING, word) && words[..at].iter().filter(is_strong).count() < 2
-            || matches!(*word, "this" | "these")
-    });
     let first = words.first().copied().unwrap_or_default();
     let continues =
         among(CONTINUING, first) || among(CONDITIONS, first) && !line.contains(", ") && !line.ends_with('?');
     let symbols = line.chars().filter(|char| "=→%│|<>{}+✓✗❌✅~".contains(*char)).count();
-    let is_vague = words.get(1).is_some_and(|second| matches!(*second, "that" | "it" | "this" | "them"));
-    (strong >= 4 || strong >= 3 && words.len() >= 4 || strong >= 2 && names >= 1 && words.len() >= 3)
-        && !points_outside
-        && !is_vague
+    let has_plain_word = words.iter().any(|word| is_strong(word) && word.chars().all(char::is_alphabetic));
+    has_plain_word
+        && (strong >= 4 || strong >= 3 && words.len() >= 4 || strong >= 2 && names >= 1 && words.len() >= 3)
+        && !points_outside(&words, POINTING)
+        && !words.iter().any(|word| among(OUTSIDE, word))
+        && !is_vague(&words)
         && !continues
         && !words.iter().any(|word| among(SPEAKING, word))
         && !is_dangling(line)
@@ -325,9 +398,34 @@ pub(super) fn is_clear(line: &str) -> bool {
         && !first.starts_with(|char: char| char.is_ascii_digit())
 }
 
+/// True if a question says what it is about. It may address somebody, and its answer follows.
+pub(super) fn is_clear_question(line: &str) -> bool {
+    const POINTING: &str = "this|that|these|those|its|they|them|their|he|she|same|above|below|there";
+    let lower = line.to_lowercase();
+    let words = words(&lower);
+    let strong = words.iter().filter(|word| is_strong(word)).count();
+    let has_name = line.split_whitespace().any(is_name);
+    // "Would it be possible" points at nothing.
+    let is_bare_it =
+        words.windows(2).any(|pair| pair[0] == "it" && !among("would|be|is|was|makes|take", pair[1]))
+            || words.last() == Some(&"it");
+    !points_outside(&words, POINTING)
+        && !words.iter().any(|word| among(OUTSIDE, word))
+        && (is_clear(line)
+            || (strong >= 3 || strong >= 1 && has_name)
+                && (4..=30).contains(&words.len())
+                && !(is_bare_it && strong < 4)
+                && !is_vague(&words)
+                && !words.iter().any(|word| among(SPEAKING, word))
+                && !among("but|or|because|not|still|maybe|since|as", words[0])
+                && !line.contains("://")
+                && !is_banned(line)
+                && is_balanced(line))
+}
+
 /// True for titles that name a chore instead of its subject.
 pub(super) fn is_banned(line: &str) -> bool {
-    const BANNED: &str = "run |research |find that|answer:|commit |push |switch |pull |stage |plan: |implement the following|change file";
+    const BANNED: &str = "run |research |find that|answer:|commit |committed |amended |pushed |push |switch |pull |stage |plan: |implement the following|change file";
     let lower = format!("{} ", line.to_lowercase());
     each(BANNED).any(|start| lower.starts_with(start))
 }
