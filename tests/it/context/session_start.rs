@@ -66,15 +66,14 @@ fn worker_and_hook_render_the_same_context() {
 }
 
 #[test]
-fn a_worker_that_hangs_costs_no_more_than_the_deadline() {
+fn a_worker_that_hangs_costs_a_fraction_of_the_deadline() {
     let sandbox = with_history();
-    sandbox.configure("[context]\nworker_timeout_ms = 300");
+    sandbox.configure("[context]\nworker_timeout_ms = 10000");
     let worker = Worker::start(&sandbox);
     worker.freeze(&sandbox);
     let ran = begin(&sandbox, "s");
     assert_has_context(&ran);
-    assert!(ran.took >= Duration::from_millis(300), "it waited: {:?}", ran.took);
-    assert!(ran.took < Duration::from_millis(300 + 1500), "{:?}", ran.took);
+    assert!(ran.took < Duration::from_secs(10), "{:?}", ran.took);
     assert_eq!(path_of(&sandbox, "s"), "hook");
     // Nothing else waits for it.
     sandbox.edit("s", "a");
