@@ -53,6 +53,13 @@ pub fn day_start(now: Millis) -> Millis {
     Day::local(now).start
 }
 
+/// Returns the start of the first of these days, of which today is the last.
+#[cfg(feature = "service")]
+pub fn first_of_days(days: u32) -> Millis {
+    // Noon falls on the right day even across a daylight saving change.
+    day_start(day_start(now()) + DAY / 2 - Millis::from(days.saturating_sub(1)) * DAY)
+}
+
 /// A calendar day: from its first millisecond to the first of the next day.
 #[cfg(feature = "service")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -35,15 +35,8 @@ impl Reader for Codex {
         reading.dialogue.cwd.clone_from(&transcript.cwd);
         let mut lines = Lines::open(&transcript.path, from, transcript.size)?;
         while let Some(line) = lines.next()? {
-            reading.dialogue.sink.advance(line.bytes);
-            let Some(text) = &line.text else {
-                reading.dialogue.sink.leave_out(LeftOut::TooLong);
-                continue;
-            };
-            match Object::parse(text) {
-                Some(record) => reading.take(&record, line.start)?,
-                None if text.is_empty() || !line.is_whole => {}
-                None => reading.dialogue.sink.leave_out(LeftOut::Broken),
+            if let Some(record) = line.record(reading.dialogue.sink) {
+                reading.take(&record, line.start)?;
             }
         }
         let last = format!("{}:{}", reading.session, reading.time);

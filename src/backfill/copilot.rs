@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::dialogue::{CallResult, Dialogue, PendingCall};
 use super::json::{Object, content_text};
 use super::lines::Lines;
-use super::{FileSession, LeftOut, Reader, Sink, Stop, Transcript};
+use super::{FileSession, Reader, Sink, Stop, Transcript};
 use crate::capture::tool_names::{rebuilt_response, translated};
 
 pub struct Copilot;
@@ -40,21 +40,10 @@ impl Reader for Copilot {
         let mut last = String::new();
         let mut lines = Lines::open(&transcript.path, from, transcript.size)?;
         while let Some(line) = lines.next()? {
-            dialogue.sink.advance(line.bytes);
-            let Some(text) = &line.text else {
-                dialogue.sink.leave_out(LeftOut::TooLong);
-                continue;
-            };
-            match Object::parse(text) {
-                Some(event) => {
-                    let id =
-                        event.text("id").unwrap_or_else(|| format!("{}:{}", transcript.session, line.start));
-                    take(&mut dialogue, &event, &id, line.start)?;
-                    last = id;
-                }
-                None if text.is_empty() || !line.is_whole => {}
-                None => dialogue.sink.leave_out(LeftOut::Broken),
-            }
+            let Some(event) = line.record(dialogue.sink) else { continue };
+            let id = event.text("id").unwrap_or_else(|| format!("{}:{}", transcript.session, line.start));
+            take(&mut dialogue, &event, &id, line.start)?;
+            last = id;
         }
         dialogue.finish(&last)
     }

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use super::json::Object;
+use super::{LeftOut, Sink};
 use crate::paths::open_plain;
 
 /// A longer line is skipped: the largest records of real sessions are below 1 MB, images below 10.
@@ -30,6 +32,22 @@ pub struct HistoryLine<'a> {
     pub text: Option<Cow<'a, str>>,
     /// It has an end: nobody is still writing it.
     pub is_whole: bool,
+}
+
+impl HistoryLine<'_> {
+    /// Counts the line as read and parses it. Tells the sink if it had to be left out.
+    pub fn record(&self, sink: &mut dyn Sink) -> Option<Object<'_>> {
+        sink.advance(self.bytes);
+        let Some(text) = &self.text else {
+            sink.leave_out(LeftOut::TooLong);
+            return None;
+        };
+        let record = Object::parse(text);
+        if record.is_none() && self.is_whole && !text.is_empty() {
+            sink.leave_out(LeftOut::Broken);
+        }
+        record
+    }
 }
 
 impl Lines {

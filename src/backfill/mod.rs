@@ -50,11 +50,6 @@ impl HistorySource {
         }
     }
 
-    /// The agent of that name.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|agent| agent.as_str() == word)
-    }
-
     /// The directories in which it keeps its histories.
     pub fn roots(self, environment: &Environment) -> Vec<PathBuf> {
         let Some(home) = environment.user_home.as_deref() else { return Vec::new() };

@@ -81,13 +81,6 @@ pub struct ReplayReport {
     pub turn_bytes: Vec<u32>,
 }
 
-impl ReplayReport {
-    /// Events that were found.
-    pub fn events(&self) -> u64 {
-        self.prompts + self.tools + self.turns
-    }
-}
-
 /// The progress of a replay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the words say it")]

@@ -103,11 +103,6 @@ impl MemoryClient {
         &self.config
     }
 
-    /// Returns the worker's health.
-    pub async fn health(&self) -> anyhow::Result<Health> {
-        health(&self.home).await
-    }
-
     /// Searches.
     pub async fn search(&self, query: SearchQuery) -> Result<SearchResponse, ClientError> {
         // A POST, because a query may be longer than a URL.

@@ -11,7 +11,6 @@ use super::note;
 use super::turn::Turn;
 use crate::config::{CompressSettings, Verbosity};
 use crate::llm::{ModelRequest, Tool};
-use crate::privacy::Redacted;
 use crate::privacy::redact::Redactor;
 use crate::text::shorten;
 use crate::tokens;
@@ -81,11 +80,6 @@ pub fn for_turn(turn: &Turn, background: &Background, settings: &CompressSetting
         },
         max_output_tokens: ANSWER_TOKENS,
     }
-}
-
-/// The request that `doctor` sends to test a provider.
-pub fn probe() -> Redacted {
-    Redacted::of_program("Answer with an empty list.")
 }
 
 fn strictness(verbosity: Verbosity) -> &'static str {

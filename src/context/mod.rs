@@ -31,6 +31,7 @@ pub use hint::Hint;
 pub use repo_state::{RelevanceQuery, RepoState};
 pub use truth::CodeCheck;
 
+use crate::clock::MINUTE;
 use crate::model::{Millis, SessionId};
 use crate::store::StoreError;
 use crate::store::context::{self as table, ContextMemory, SessionLine, Shown};
@@ -214,7 +215,6 @@ const MOST_COMMANDS: usize = 5;
 const SHORT_COMMAND: usize = 140;
 /// With less than this there is no room for a hint.
 const LEAST_FOR_HINT: usize = 200;
-const MINUTE: Millis = 60_000;
 
 /// Builds the context. A layer that fails is left out, and the others stand.
 pub fn build(database: &Connection, request: &ContextRequest<'_>) -> Context {

@@ -15,7 +15,7 @@ use super::words::{SeenText, WordSet};
 use super::{CodeCheck, truth};
 use crate::model::Millis;
 use crate::project::is_same_file;
-use crate::store::context::{ContextMemory, ObservationPart};
+use crate::store::context::ContextMemory;
 use crate::store::{StoreError, context as table};
 use crate::text::age;
 use crate::text::line::one_line;
@@ -160,15 +160,8 @@ fn words_in_common(memory: &ContextMemory, question: &RelevanceQuery) -> f64 {
 /// Observations about the changed files. An index that cannot be read is like none: the newest are still there.
 fn about_files(database: &Connection, request: &ContextRequest<'_>, question: &RelevanceQuery) -> Vec<i64> {
     let files = question.files.iter().take(FILES_ASKED);
-    let about = |file: &String| {
-        table::observations_with(
-            database,
-            request.project,
-            ObservationPart::Head,
-            ending(file),
-            FOR_EACH_FILE,
-        )
-    };
+    let about =
+        |file: &String| table::observations_with(database, request.project, ending(file), FOR_EACH_FILE);
     files.filter_map(|file| about(file).ok()).flatten().collect()
 }
 

@@ -105,11 +105,6 @@ impl RelevanceQuery {
             }
         }
     }
-
-    /// The words as a text to search with.
-    pub fn text(&self) -> String {
-        self.words.join(" ")
-    }
 }
 
 /// The session whose work goes on: the last one, and the last one of this branch if that is another.

@@ -5,6 +5,7 @@ use super::page::Line;
 use super::repo_state::{continued, is_topic};
 use super::wording::{clause, gives_reason, is_filler, statements, title_of};
 use super::words::{SeenText, WordSet, content_words};
+use crate::clock::DAY;
 use crate::model::Millis;
 use crate::store::context::SessionLine;
 use crate::text::age;
@@ -20,8 +21,8 @@ const LAST: usize = 1;
 const MOST_OF_BRANCH: usize = 4;
 /// Open items of the last session are listed this long, those of the last one on this topic branch longer: the branch is not
 /// finished.
-const OPEN_FOR: Millis = 3 * 24 * 60 * 60_000;
-const OPEN_ON_BRANCH_FOR: Millis = 21 * 24 * 60 * 60_000;
+const OPEN_FOR: Millis = 3 * DAY;
+const OPEN_ON_BRANCH_FOR: Millis = 21 * DAY;
 const MOST_OPEN: usize = 3;
 const OPEN_ITEM: usize = 170;
 

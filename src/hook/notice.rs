@@ -7,6 +7,7 @@ use rusqlite::Connection;
 
 use super::{Spooled, history};
 use crate::api::PrintedContext;
+use crate::clock::{DAY, HOUR};
 use crate::config::{Config, Environment, Notice};
 use crate::model::{Agent, Event, Millis};
 use crate::paths::Home;
@@ -14,9 +15,6 @@ use crate::project::Project;
 use crate::spool;
 use crate::store::{self, StoreError, projects};
 use crate::text::number::counted;
-
-const HOUR: Millis = 60 * 60_000;
-const DAY: Millis = 24 * HOUR;
 
 /// A loss or an installation older than this is no news. Shorter than the event log is kept by default.
 const NEWS: Millis = 30 * DAY;

@@ -311,21 +311,11 @@ pub fn pinned_observations(database: &Connection, project: &str, limit: u32) -> 
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// A part of an observation in the index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ObservationPart {
-    /// Title, concepts, files.
-    Head,
-    /// Summary, detail, facts.
-    Body,
-}
-
-/// The newest observations of a project of that name that have this phrase in some part. Nothing in the phrase is an
-/// operator.
+/// The newest observations of a project of that name that have this phrase in their title, concepts or files. Nothing in the
+/// phrase is an operator.
 pub fn observations_with(
     database: &Connection,
     project: &str,
-    part: ObservationPart,
     phrase: &str,
     limit: u32,
 ) -> Result<Vec<i64>, StoreError> {
@@ -339,13 +329,9 @@ pub fn observations_with(
     if !phrase.chars().any(char::is_alphanumeric) {
         return Ok(Vec::new());
     }
-    let column = match part {
-        ObservationPart::Head => "head",
-        ObservationPart::Body => "body",
-    };
     let mut statement = database.prepare_cached(sql)?;
     let rows =
-        statement.query_map(params![format!("{column} : \"{phrase}\""), project, limit], |row| row.get(0))?;
+        statement.query_map(params![format!("head : \"{phrase}\""), project, limit], |row| row.get(0))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 

@@ -5,6 +5,8 @@ use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use super::StoreError;
+#[cfg(feature = "service")]
+use crate::clock;
 use crate::model::{Millis, SessionId};
 
 /// An entry of the event log.
@@ -48,12 +50,11 @@ pub fn log(database: &Connection, entry: &LogEntry, now: Millis) -> Result<(), S
 /// a day.
 #[cfg(feature = "service")]
 pub fn notice(database: &Connection, message: &str, now: Millis) -> Result<(), StoreError> {
-    const DAY: Millis = 24 * 60 * 60_000;
     let sql = "INSERT INTO event_log (event_type, data, created_at)
                SELECT 'notice', json_object('message', ?1), ?2
                WHERE NOT EXISTS (SELECT 1 FROM event_log WHERE event_type IN ('notice', 'notice_told')
                                  AND created_at > ?2 - ?3 AND data ->> 'message' = ?1)";
-    if database.prepare_cached(sql)?.execute(params![message, now, DAY])? > 0 {
+    if database.prepare_cached(sql)?.execute(params![message, now, clock::DAY])? > 0 {
         tracing::warn!("{message}");
     }
     Ok(())

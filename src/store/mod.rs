@@ -81,7 +81,7 @@ pub enum StoreError {
     #[error("the database belongs to another program")]
     Foreign,
     /// There is no database, and the caller must not create one.
-    #[error("there is no database yet")]
+    #[error("no memories yet")]
     Missing,
     /// The opened file is no longer the one at its path.
     #[error("the database file was removed or replaced")]

@@ -103,13 +103,6 @@ pub struct SymbolChange {
     pub renamed_from: Option<String>,
 }
 
-/// Returns all symbols of a file, in file order. `None` if it does not parse or is larger than
-/// [`MAX_SOURCE_BYTES`].
-pub fn symbols(language: Language, source: &str) -> Option<Vec<Symbol>> {
-    let tree = parse::parse(language, source).filter(|tree| parse::is_sound(language, tree))?;
-    Some(outline::outline(language, tree.root_node(), source))
-}
-
 /// Compares a file's symbols before and after an edit. A new file has only new symbols.
 ///
 /// An edit that breaks a sound file is half of a change: the next edit shows all of it.

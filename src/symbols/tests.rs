@@ -20,6 +20,12 @@ fn pair(extension: &str) -> (Language, String, String) {
     (language, fixture(&format!("before.{extension}")), fixture(&format!("after.{extension}")))
 }
 
+/// All symbols of a file, in file order. `None` if it does not parse or is too large.
+fn symbols(language: Language, source: &str) -> Option<Vec<Symbol>> {
+    let tree = parse::parse(language, source).filter(|tree| parse::is_sound(language, tree))?;
+    Some(outline::outline(language, tree.root_node(), source))
+}
+
 /// Renders the symbols before the edit, and the changes.
 fn story(extension: &str) -> String {
     let (language, before, after) = pair(extension);

@@ -1,10 +1,7 @@
 //! Ages in words. Whole minutes at the finest, so that the same minute gives the same words.
 
+use crate::clock::{DAY, HOUR, MINUTE};
 use crate::model::Millis;
-
-const MINUTE: Millis = 60_000;
-const HOUR: Millis = 60 * MINUTE;
-const DAY: Millis = 24 * HOUR;
 
 /// "just now", "5 minutes ago", "yesterday", "3 weeks ago".
 pub fn ago(then: Millis, now: Millis) -> String {

@@ -285,8 +285,7 @@ fn duration(time: Duration) -> String {
 
 /// The time that `90d`, `12h`, `4w` or a date means.
 fn parse_since(text: &str) -> anyhow::Result<Millis> {
-    const HOUR: Millis = 3_600_000;
-    let unit = [("h", HOUR), ("d", 24 * HOUR), ("w", 7 * 24 * HOUR)];
+    let unit = [("h", clock::HOUR), ("d", clock::DAY), ("w", 7 * clock::DAY)];
     for (suffix, length) in unit {
         if let Some(count) = text.strip_suffix(suffix).and_then(|count| count.parse::<Millis>().ok()) {
             return Ok(clock::now() - count.saturating_mul(length));

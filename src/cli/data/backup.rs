@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
 use serde_json::json;
 
 use crate::cli::output::progress::Progress;
@@ -10,8 +9,8 @@ use crate::cli::output::wrap;
 use crate::cli::service::status::{held_by_copy, size};
 use crate::clock;
 use crate::paths::Home;
+use crate::store;
 use crate::store::files::backup::{self, Copy, Reason};
-use crate::store::{self, StoreError};
 use crate::text::age;
 
 /// Back up the database while it is in use, and verify the copy
@@ -33,11 +32,7 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if arguments.list {
         return list(home, arguments.json);
     }
-    let database = match store::open_to_read(home, 10_000) {
-        Ok(database) => database,
-        Err(StoreError::Missing) => bail!("no memories yet"),
-        Err(error) => return Err(error.into()),
-    };
+    let database = store::open_to_read(home, 10_000)?;
     let progress = Progress::new("copying");
     let report = |done: i32, total: i32| {
         progress.set(u64::try_from(done).unwrap_or_default(), u64::try_from(total).unwrap_or_default());

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use rusqlite::Connection;
 use rusqlite::types::Value as Sql;
 use serde_json::{Map, Value, json};
@@ -47,11 +47,7 @@ pub const FORMAT: &str = "claude-mem-export";
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let project = project_filter(home, environment, arguments.project.as_deref())?;
-    let database = match store::open_to_read(home, 10_000) {
-        Ok(database) => database,
-        Err(StoreError::Missing) => bail!("no memories yet"),
-        Err(error) => return Err(error.into()),
-    };
+    let database = store::open_to_read(home, 10_000)?;
     let Some(file) = &arguments.file else {
         let mut out = BufWriter::new(io::stdout().lock());
         return match write(&database, arguments.markdown, project.as_deref(), &mut out) {

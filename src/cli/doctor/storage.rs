@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::Doctor;
 use super::finding::Finding;
 use crate::cli::service::status::size;
-use crate::clock;
+use crate::clock::{self, DAY};
 use crate::config::Config;
 use crate::model::Millis;
 use crate::paths::with_suffix;
@@ -155,7 +155,7 @@ fn damaged(found: String) -> Finding {
 }
 
 /// Maximum age of the newest backup. An older one means that no backups are being made.
-const OLD_MS: Millis = 3 * 24 * 60 * 60_000;
+const OLD_MS: Millis = 3 * DAY;
 
 pub fn backups(doctor: &Doctor<'_>) -> Finding {
     const NAME: &str = "backups";

@@ -18,7 +18,7 @@ use crate::manual_memories;
 use crate::paths::Home;
 use crate::store::corrections::{self, vetoes};
 use crate::store::memory::manual::{ChangeOutcome, Forgettable};
-use crate::store::{self, StoreError, projects};
+use crate::store::{self, projects};
 use crate::text::age;
 use crate::text::line::one_line;
 
@@ -142,11 +142,7 @@ const BUSY_MS: u32 = 10_000;
 
 /// Opens the database for a change.
 pub fn open(home: &Home) -> anyhow::Result<Connection> {
-    match store::open_to_change(home, BUSY_MS) {
-        Ok(database) => Ok(database),
-        Err(StoreError::Missing) => bail!("no memories yet"),
-        Err(error) => Err(error.into()),
-    }
+    Ok(store::open_to_change(home, BUSY_MS)?)
 }
 
 /// Parses the id of an observation.

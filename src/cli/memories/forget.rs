@@ -21,7 +21,7 @@ use crate::store::files::backup::{self, Reason};
 use crate::store::index::search::Kind;
 use crate::store::maintenance::forget::{self, Selection};
 use crate::store::sessions::whole_id;
-use crate::store::{self, StoreError, projects};
+use crate::store::{self, projects};
 use crate::{clock, spool};
 
 /// Delete memories permanently
@@ -69,26 +69,21 @@ const BUSY_TIMEOUT_MS: u32 = 10_000;
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = Config::load(&home.config(), environment)?;
     let mut selection = selection(arguments)?;
-    let mut database = match store::open_to_read(home, BUSY_TIMEOUT_MS) {
-        Ok(reader) => {
-            for project in &mut selection.projects {
-                *project = project_named(&reader, &config, project)?;
-            }
-            for session in &mut selection.sessions {
-                *session = whole_id(&reader, session)?.0;
-            }
-            let doomed = forget::find(&reader, &selection)?;
-            let waiting = spooled(home, &reader, &selection);
-            warn_missing(&doomed.missing(&selection));
-            if !is_confirmed(arguments, &doomed.counts(), waiting.len())? {
-                return Ok(ExitCode::SUCCESS);
-            }
-            drop(reader);
-            store::open_to_change(home, BUSY_TIMEOUT_MS)?
-        }
-        Err(StoreError::Missing) => bail!("no memories yet"),
-        Err(error) => return Err(error.into()),
-    };
+    let reader = store::open_to_read(home, BUSY_TIMEOUT_MS)?;
+    for project in &mut selection.projects {
+        *project = project_named(&reader, &config, project)?;
+    }
+    for session in &mut selection.sessions {
+        *session = whole_id(&reader, session)?.0;
+    }
+    let doomed = forget::find(&reader, &selection)?;
+    let waiting = spooled(home, &reader, &selection);
+    warn_missing(&doomed.missing(&selection));
+    if !is_confirmed(arguments, &doomed.counts(), waiting.len())? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    drop(reader);
+    let mut database = store::open_to_change(home, BUSY_TIMEOUT_MS)?;
     let keep = usize::try_from(config.backup.keep).unwrap_or(usize::MAX).max(1);
     if arguments.all && !arguments.backups {
         let progress = Progress::new("copying");

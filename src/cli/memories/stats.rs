@@ -2,19 +2,17 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
 use serde::Serialize;
 
 use crate::cli::output::progress::bar;
 use crate::cli::output::style::Style;
 use crate::cli::output::wrap::{self, columns, counted, fits};
-use crate::clock::{self, DAY};
+use crate::clock;
 use crate::config::{Config, Environment};
-use crate::model::Millis;
 use crate::paths::Home;
+use crate::store;
 use crate::store::log::spent_since;
 use crate::store::statistics::{self, Statistics, Sums};
-use crate::store::{self, StoreError};
 
 /// Show cost and savings
 ///
@@ -24,8 +22,8 @@ use crate::store::{self, StoreError};
 #[command(after_help = "Examples:\n  claude-mem stats\n  claude-mem stats --days 90 --json")]
 pub struct Arguments {
     /// Number of days, including today
-    #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=3650))]
-    days: u16,
+    #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    days: u32,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -33,16 +31,9 @@ pub struct Arguments {
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = Config::load(&home.config(), environment)?;
-    let database = match store::open_to_read(home, 5000) {
-        Ok(database) => database,
-        Err(StoreError::Missing) => bail!("no memories yet"),
-        Err(error) => return Err(error.into()),
-    };
-    let today = clock::day_start(clock::now());
-    // Noon falls on the right day even across a daylight saving change.
-    let since = clock::day_start(today + DAY / 2 - Millis::from(arguments.days - 1) * DAY);
-    let statistics = statistics::read(&database, since, clock::date)?;
-    let money = (spent_since(&database, today)?, config.cost.max_usd_per_day);
+    let database = store::open_to_read(home, 5000)?;
+    let statistics = statistics::read(&database, clock::first_of_days(arguments.days), clock::date)?;
+    let money = (spent_since(&database, clock::day_start(clock::now()))?, config.cost.max_usd_per_day);
     if arguments.json {
         outln!("{}", serde_json::to_string_pretty(&StatsReport::new(&statistics, money))?);
     } else {

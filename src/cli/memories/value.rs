@@ -2,16 +2,13 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
-
 use crate::api::{Again, Holdout, Measure, Moment, Value};
 use crate::cli::output::style::Style;
 use crate::cli::output::wrap::{self, counted};
 use crate::clock;
 use crate::config::{Config, Environment};
-use crate::model::Millis;
 use crate::paths::Home;
-use crate::store::{self, StoreError, browse};
+use crate::store::{self, browse};
 
 /// Show how memory was used, and its effect on sessions
 ///
@@ -28,16 +25,10 @@ pub struct Arguments {
     json: bool,
 }
 
-const DAY: Millis = 24 * 60 * 60_000;
-
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = Config::load(&home.config(), environment)?;
-    let database = match store::open_to_read(home, 5000) {
-        Ok(database) => database,
-        Err(StoreError::Missing) => bail!("no memories yet"),
-        Err(error) => return Err(error.into()),
-    };
-    let since = clock::day_start(clock::now()) - Millis::from(arguments.days - 1) * DAY;
+    let database = store::open_to_read(home, 5000)?;
+    let since = clock::first_of_days(arguments.days);
     let percent = config.value.holdout_percent;
     let value = browse::report(&database, arguments.days, since, clock::date, percent)?;
     if arguments.json {

@@ -9,6 +9,7 @@ use crate::cli::output::fields::Fields;
 use crate::cli::output::style::{Style, Tone, harmless};
 use crate::cli::output::wrap::{self, counted};
 use crate::cli::service;
+use crate::clock::DAY;
 use crate::config::{Config, ConfigError, Environment};
 use crate::llm::{Choice, choose, guard};
 use crate::model::Millis;
@@ -32,7 +33,7 @@ pub struct Arguments {
 }
 
 /// Period during which a recovery is reported: one week.
-const RECENT: Millis = 7 * 24 * 60 * 60_000;
+const RECENT: Millis = 7 * DAY;
 
 pub fn run(home: &Home, environment: &Environment, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let status = collect(home, environment);

@@ -12,7 +12,7 @@ use crate::context::repo_state::stem;
 use crate::context::wording::{WIDE, statements};
 use crate::context::words::{WordSet, content_words};
 use crate::project::{is_same_file, without_worktree};
-use crate::store::context::{ContextMemory, ObservationPart};
+use crate::store::context::ContextMemory;
 use crate::store::memory::traces::{self, Hash, TurnTrace, line_hash};
 use crate::store::{StoreError, context as table};
 use crate::text::line::one_line;
@@ -161,9 +161,7 @@ fn about(
     file: &str,
     is_elsewhere: bool,
 ) -> Result<Vec<ContextMemory>, StoreError> {
-    let with = |phrase: &str| {
-        table::observations_with(database, request.project, ObservationPart::Head, phrase, ABOUT_FILE)
-    };
+    let with = |phrase: &str| table::observations_with(database, request.project, phrase, ABOUT_FILE);
     let mut ids = with(ending(file))?;
     if ids.is_empty() && is_elsewhere {
         // In another worktree the root may be unknown, and the name alone must do.

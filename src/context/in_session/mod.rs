@@ -16,6 +16,7 @@ use super::observations::ALIKE;
 use super::page::{Line, Page};
 use super::words::WordSet;
 use super::{CodeCheck, Explained, truth, wording};
+use crate::clock::MINUTE;
 use crate::config::SearchSettings as Settings;
 use crate::model::{Millis, SessionId};
 use crate::store::StoreError;
@@ -142,8 +143,6 @@ impl CandidateLine {
         self
     }
 }
-
-const MINUTE: Millis = 60_000;
 
 /// The memories that fit a trigger; none if nothing fits. `offered` was returned a trigger ago and may not be in the log yet.
 pub fn build(

@@ -17,7 +17,7 @@ use crate::context::{observations, relevance};
 use crate::model::Millis;
 use crate::project::{is_same_file, without_worktree};
 use crate::search::{self, Filter};
-use crate::store::context::{ContextMemory, ObservationPart};
+use crate::store::context::ContextMemory;
 use crate::store::index::search::Kind;
 use crate::store::{StoreError, context as table};
 use crate::text::without_ending;
@@ -142,13 +142,7 @@ pub fn fitted(
         });
     }
     for file in asked.files.iter().take(MOST_FILES) {
-        let ids = table::observations_with(
-            database,
-            request.project,
-            ObservationPart::Head,
-            ending(file),
-            FOR_EACH_FILE,
-        )?;
+        let ids = table::observations_with(database, request.project, ending(file), FOR_EACH_FILE)?;
         table::memories(database, request.project, &ids)?.into_iter().for_each(|memory| add(Some(memory)));
     }
     let mut worth = worth(&asked.words, &asked.named, &counted, found.as_of.rows);

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::injections::files_since;
 use super::listed;
 use crate::api::{Again, Effects, Holdout, Moment};
+use crate::clock::DAY;
 use crate::model::Millis;
 use crate::project::is_same_file;
 use crate::store::StoreError;
@@ -15,7 +16,7 @@ use crate::store::context::{SHOWN_EVENTS, WITHHELD_EVENT};
 use crate::value::{LEAST_SESSIONS, compare};
 
 /// Sessions before the period are read this far back to know what was known.
-const KNOWN_BEFORE: Millis = 180 * 24 * 60 * 60_000;
+const KNOWN_BEFORE: Millis = 180 * DAY;
 /// Maximum notes that are read for a report, the newest.
 const MOST_NOTES: u32 = 50_000;
 

@@ -58,7 +58,7 @@ mod relief {
     const LOOKED_AT: i64 = 2_000;
 
     /// Minimum time between two notices to the user.
-    const NOTICE_INTERVAL_MS: Millis = 24 * 60 * 60_000;
+    const NOTICE_INTERVAL_MS: Millis = crate::clock::DAY;
 
     /// Estimated size of a row without its payload, in bytes.
     const ROW_BYTES: i64 = 300;

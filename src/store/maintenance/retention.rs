@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
+use crate::clock::{DAY, HOUR};
 use crate::config::RetentionSettings;
 use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::files::connections::set_busy_timeout;
 use crate::store::files::scrub;
 use crate::store::memory::{function_map, sightings, traces};
-
-const HOUR: Millis = 60 * 60_000;
-const DAY: Millis = 24 * HOUR;
 
 /// A session that went silent. One whose history is being read is old, and not silent.
 const IS_SILENT: &str = "s.status = 'active' AND s.last_activity_at < ?1 - 86400000

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::clock::DAY;
 use crate::model::Millis;
 use crate::store::{StoreError, listed};
 
@@ -52,11 +53,11 @@ pub struct BranchCommit {
 }
 
 /// Maximum difference between a commit's time and that of its note for the same subject to mean the same commit.
-const SAME_WORK: Millis = 24 * 60 * 60_000;
+const SAME_WORK: Millis = DAY;
 /// Maximum notes of a branch that are looked at, the newest.
 const MOST_NOTES: u32 = 300;
 /// Branches without activity for this long are not looked at again.
-const FORGOTTEN: Millis = 180 * 24 * 60 * 60_000;
+const FORGOTTEN: Millis = 180 * DAY;
 
 /// A note that waits for its merge.
 struct UnmergedNote {

@@ -6,6 +6,7 @@
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::json_list;
+use crate::clock::DAY;
 use crate::model::{Millis, ObservationDraft, SessionId};
 use crate::store::StoreError;
 use crate::store::corrections::vetoes::VetoSet;
@@ -51,7 +52,7 @@ pub struct SavedMemory {
 }
 
 /// The same words within this time are the same memory.
-const SAME_WITHIN: Millis = 24 * 60 * 60_000;
+const SAME_WITHIN: Millis = DAY;
 
 /// Stores the memory, unless the same one was stored within `SAME_WITHIN`.
 pub fn save(database: &mut Connection, stated: &Stated) -> Result<SavedMemory, StoreError> {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
-use crate::clock;
+use crate::clock::{self, HOUR};
 use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::files::backup::{self, Reason};
@@ -13,7 +13,7 @@ use crate::store::log::{LogEntry, last_entry, log, notice};
 use crate::worker::state::{Running, Shared};
 
 /// Slightly less than a day, so that the time of the backup does not drift.
-const DUE_AFTER: Millis = 23 * 60 * 60_000;
+const DUE_AFTER: Millis = 23 * HOUR;
 
 /// Makes the backup if it is due and there is data, and deletes old ones.
 pub async fn backup(shared: &Shared, running: &Running) -> Result<(), StoreError> {

@@ -1,7 +1,5 @@
 //! Search, timeline and show: over the socket and on the command line, with a service and without one.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
 use crate::harness::sandbox::{Ran, Sandbox, run};
@@ -90,13 +88,10 @@ fn hostile_queries_are_answered_over_the_socket() {
     for question in
         [long.as_str(), "the of", "!?", "\"a OR NEAR(", "pool AND NOT (", "\u{0}", "🦀", "שלום", ""]
     {
-        let began = Instant::now();
         let body = json!({"q": question, "limit": 3}).to_string();
         let answer = worker.send("POST", "/api/search", body.as_bytes());
         assert_eq!(answer.status, 200, "{answer:?}");
         assert!(answer.json()["hits"].is_array());
-        // The benchmark checks the bound of 100 ms; unoptimised code gets more.
-        assert!(began.elapsed() < Duration::from_secs(5));
     }
     let too_long = worker.get(&format!("/api/search?q={}", "x".repeat(60_000)));
     assert!(too_long.status < 500, "{too_long:?}");

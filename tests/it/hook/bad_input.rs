@@ -5,15 +5,12 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::harness::sandbox::{Ran, Sandbox, Tmpfs, run, tool_payload};
 use crate::harness::wait::skip_even_in_ci;
-
-/// The delay that a user would notice. Hooks are far faster; debug builds on a busy machine need the slack.
-const NOTICED: Duration = Duration::from_secs(1);
 
 fn events_kept(sandbox: &Sandbox) -> usize {
     let database = sandbox.data().join("claude-mem.db");
@@ -134,10 +131,8 @@ fn an_unknown_or_missing_verb_is_not_a_failure() {
 /// Sends a prompt and a tool use.
 fn send(sandbox: &Sandbox) -> Ran {
     let payload = tool_payload("s", "t", sandbox.path(), &json!({"stdout": "x"}));
-    let start = Instant::now();
     let ran = sandbox.hook("save", payload);
     ran.assert_unnoticed();
-    assert!(start.elapsed() < NOTICED * 3, "{:?}", start.elapsed());
     ran
 }
 

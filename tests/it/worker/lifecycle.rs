@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -101,9 +101,7 @@ fn a_worker_exits_when_its_data_directory_is_removed() {
         }
         let mut worker = Worker::start(&sandbox);
         fs::remove_dir_all(sandbox.data()).unwrap();
-        let removed = Instant::now();
         assert!(worker.wait().success());
-        assert!(removed.elapsed() < Duration::from_secs(60), "{:?}", removed.elapsed());
         assert!(!sandbox.data().exists());
         // The next hook records, and a new worker processes its event.
         sandbox.edit("s", "a");
@@ -276,13 +274,11 @@ fn a_terminated_worker_returns_its_claims_without_an_attempt() {
     sandbox.configure("[worker]\nstop_s = 1");
     let mut worker = Worker::start(&sandbox);
     let holder = claimed_and_held(&sandbox);
-    let began = Instant::now();
     worker.signal(Signal::TERM);
     // Release the lock only after the worker gave up on its result, so that it can return the claim.
     std::thread::sleep(Duration::from_millis(1500));
     drop(holder);
     assert!(worker.wait().success());
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     let left = sandbox.get::<String>(
         "SELECT group_concat(DISTINCT status || ' ' || attempts) FROM pending_queue WHERE kind = 'observation'",
     );

@@ -88,7 +88,7 @@ pub async fn value(
     Parameters(Since { days }): Parameters<Since>,
 ) -> Result<Json<Value>, ApiError> {
     let days = days.unwrap_or(USUAL_DAYS).clamp(1, MOST_DAYS);
-    let since = clock::day_start(clock::now()) - Millis::from(days - 1) * DAY;
+    let since = clock::first_of_days(days);
     let running = running(&shared)?;
     let percent = running.config.value.holdout_percent;
     let reading = move |database: &_| browse::report(database, days, since, clock::date, percent);
