@@ -34,25 +34,22 @@ pub fn print(models: Option<&Path>) -> Result<()> {
     }
 }
 
-/// Compares every statement with all vetoes of its part.
+/// Compares every statement with the veto of its row: that of another row may rightly block it.
 fn compare(rows: &[Row], name: &str, model: Option<&dyn Embedder>) -> Result<()> {
     for part in ["chosen on", "unseen"] {
-        let rows = || rows.iter().filter(|row| row.part == part);
-        let vetoes: Vec<Vetoed> =
-            rows().map(|row| Vetoed::new("", 1, &row.statement, model)).collect::<Result<_, _>>()?;
-        let blocked = |text: &str| -> Result<bool> {
-            Ok(is_vetoed(Candidate { project: "", text, restored_at: None }, &vetoes, model)?)
-        };
         let (mut shown, mut mistaken, mut again, mut other) = (Vec::new(), Vec::new(), 0, 0);
-        for row in rows() {
+        for row in rows.iter().filter(|row| row.part == part) {
+            let veto = [Vetoed::new("", 1, &row.statement, model)?];
+            let is_blocked =
+                |text: &str| is_vetoed(Candidate { project: "", text, restored_at: None }, &veto, model);
             (again, other) = (again + row.again.len(), other + row.other.len());
             for text in &row.again {
-                if !blocked(text)? {
+                if !is_blocked(text)? {
                     shown.push(text);
                 }
             }
             for text in &row.other {
-                if blocked(text)? {
+                if is_blocked(text)? {
                     mistaken.push(text);
                 }
             }
