@@ -32,8 +32,8 @@ pub fn run(home: &Home, arguments: &Arguments) -> anyhow::Result<ExitCode> {
         (Some(directory), _) => vec![from_release(directory, &record)?],
         (None, Some(checkout)) => from_checkout(checkout, &record)?,
         (None, None) => bail!(
-            "this installation came from no checkout; run `claude-mem update DIRECTORY` with an unpacked release, or update the \
-             package with its package manager"
+            "this installation came from no checkout; run `claude-mem update DIRECTORY` with an unpacked release, or use what \
+             installed it: `cargo install` again and then `claude-mem restart`, or your package manager"
         ),
     };
     for mut command in commands {

@@ -120,6 +120,8 @@ fn the_plugin_alone_connects_the_real_client() {
             "{:?}",
             tools(&request)
         );
+        let status = desk.session(&["--plugin-dir", &plugin()], "/mem:status").to_string();
+        assert!(status.contains("Status report of claude-mem") && status.contains("provider"), "{status}");
         desk.session(&["--plugin-dir", &plugin()], "Edit the greeting");
         let failed = "SELECT count(*) FROM pending_queue WHERE tool_name = 'Edit' AND failed";
         assert_eq!(desk.get::<i64>(failed), i64::from(desk.has_mods()), "a call that fires no hook");
