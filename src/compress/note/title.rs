@@ -55,7 +55,7 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
         .or_else(reported)
         .or_else(|| topic.best(answers.iter().cloned()).map(|line| placed(turn, line)))
         .or_else(inherited)
-        .or_else(|| first_change(material).map(|line| placed(turn, line)))
+        .or_else(|| first_told(material).map(|line| placed(turn, line)))
         .or_else(|| from_files(turn))
         .or_else(|| turn.request().and_then(request::first_line))
         .or_else(|| material.body().find_map(|statement| title_of(&statement.text)))
@@ -192,20 +192,20 @@ fn title_of(text: &str) -> Option<String> {
     Some(title_line(&without_person(without_label(&first)))).filter(|line| !line.is_empty())
 }
 
-/// The first change that an answer tells, clear or not: more than the names of files.
-fn first_change(material: &Material) -> Option<String> {
+/// The first line of the answer that tells something, clear or not, a change before others: more than the names of files.
+fn first_told(material: &Material) -> Option<String> {
     let texts = material.body().flat_map(|statement| {
         let whole = if statement.items.is_empty() { &statement.text } else { &statement.lead };
         sentences(whole).into_iter().chain(statement.items.iter().cloned())
     });
-    let mut lines = texts.filter_map(|text| title_of(without_place(&text)));
-    lines.find(|line| {
-        is_change(line)
-            && strong_words(line) >= 2
-            && !is_dangling(line)
-            && is_balanced(line)
-            && !is_banned(line)
-    })
+    let told = |text: &String| {
+        let line = title_of(without_place(text))?;
+        let is_whole = !is_dangling(&line) && is_balanced(&line) && !is_banned(&line);
+        (is_whole && strong_words(&line) >= 3).then(|| (is_change(text), line))
+    };
+    let told: Vec<(bool, String)> = texts.filter_map(|text| told(&text)).collect();
+    let change = told.iter().find(|(is_change, _)| *is_change).or(told.first());
+    change.map(|(_, line)| line.clone())
 }
 
 /// Names of changed files and functions: the last resort for a turn without words.
@@ -213,7 +213,12 @@ fn from_files(turn: &Turn) -> Option<String> {
     let files = turn.changed_files();
     let functions =
         if turn.functions.is_empty() { String::new() } else { format!("{} in ", listed(&turn.functions, 2)) };
-    (!files.is_empty()).then(|| title_line(&format!("Edits to {functions}{}", listed(&files, 2))))
+    let line =
+        (!files.is_empty()).then(|| title_line(&format!("Edits to {functions}{}", listed(&files, 2))))?;
+    // The request before tells what the work is about.
+    let after = turn.earlier_request.as_deref().and_then(request::stated);
+    let after = after.map(|earlier| format!("{line}, after “{earlier}”"));
+    Some(after.filter(|longer| longer.chars().count() <= TITLE_COLUMNS + TITLE_COLUMNS / 3).unwrap_or(line))
 }
 
 /// The subject of a commit, which was written for newcomers, unless it has only a word or two.
