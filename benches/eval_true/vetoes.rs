@@ -1,5 +1,5 @@
 //! Vetoed statements that are made again in other words (eval/vetoes.jsonl): how many are shown again, and how many others are
-//! blocked by mistake. The rule was chosen on one part of the table; the other part was not looked at.
+//! blocked by mistake. The rule was chosen on one part of the table; no statement of the other part was looked at.
 
 use std::path::Path;
 
