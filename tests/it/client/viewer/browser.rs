@@ -73,7 +73,9 @@ fn plant(sandbox: &Sandbox, worker: &Worker) {
     save(
         json!({"text": format!("Never say {HOSTILE} in a greeting"), "learning": "gotcha", "project_path": place}),
     );
-    let veto = json!({"statement": format!("Vetoed {HOSTILE}"), "project": ""});
+    // Its words are not those of a note: a veto hides the notes that restate it.
+    let veto = "<script>document.title = 1</script><b class=evil>Buttons are blue, never green";
+    let veto = json!({"statement": veto, "project": ""});
     assert_eq!(worker.post("/api/vetoes", &veto).status, 200);
     // A prompt with a line of a megabyte, and an edit in its turn.
     sandbox.prompt("hostile", &format!("{HOSTILE} {}", "long".repeat(250_000)));
