@@ -4,6 +4,8 @@
 //! makes sure that none outlives the worker. Under systemd, it runs outside our sandbox, in its own
 //! unit.
 
+pub(crate) mod installed;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -106,7 +108,7 @@ impl Setup {
     pub fn outside(environment: &Environment) -> Option<PathBuf> {
         let manager = environment.runtime_dir.as_ref()?.join("systemd/private");
         let wanted = environment.outgoing.supervised && manager.exists();
-        wanted.then(|| super::installed::find("systemd-run", environment)).flatten()
+        wanted.then(|| installed::find("systemd-run", environment)).flatten()
     }
 }
 

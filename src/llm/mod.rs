@@ -8,13 +8,12 @@ mod api;
 pub mod breaker;
 pub mod budget;
 mod choose;
-mod claude_cli;
+pub(crate) mod claude_cli;
 pub mod credentials;
 pub mod download;
 pub mod failure;
 pub mod guard;
 mod http;
-pub(crate) mod installed;
 mod openai;
 mod session;
 

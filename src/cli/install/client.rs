@@ -10,7 +10,7 @@ use super::settings::{self, FoundHook};
 use crate::cli::run_command;
 use crate::config::Environment;
 use crate::hook_events::{self, ClientVersion};
-use crate::llm::installed;
+use crate::llm::claude_cli::installed;
 
 /// The detected client.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -28,7 +28,7 @@ use crate::backfill::find;
 use crate::cli::data::backfill;
 use crate::cli::output::progress;
 use crate::config::{self, Environment};
-use crate::llm::installed;
+use crate::llm::claude_cli::installed;
 use crate::model::Agent;
 use crate::paths::Home;
 use crate::store::files::legacy_import;

@@ -86,7 +86,7 @@ fn is_program(path: &Path) -> bool {
 
 /// True if `claude` is logged in, judging by its files. On macOS the login itself is in the
 /// keychain, which is not queried: there a known account counts.
-pub(super) fn is_logged_in(environment: &Environment) -> bool {
+pub(in crate::llm) fn is_logged_in(environment: &Environment) -> bool {
     logged_in(&environment.outgoing, environment.user_home.as_deref(), cfg!(target_os = "macos"))
 }
 
