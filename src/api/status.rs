@@ -56,6 +56,7 @@ pub struct Health {
     /// The state of its circuit breaker.
     pub breaker: Option<String>,
     /// Time when a Claude Code session last asked for a request; only with the provider `session`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub session_asked_at: Option<Millis>,
     /// Resident memory.
     pub memory_bytes: Option<u64>,

@@ -1,7 +1,7 @@
 //! The title of a note, for someone who was not there: the subjects of its commits, a plan's heading, the request, or the first
 //! statement of the answer; the first of these that is clear on its own.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -110,13 +110,13 @@ fn answers(material: &Material, has_acted: bool) -> Vec<(usize, String)> {
 
 /// The words that a turn is about, with their weights: those of many statements, of the request and of the changed code.
 struct Topic {
-    weights: HashMap<String, f64>,
+    weights: BTreeMap<String, f64>,
     has_acted: bool,
 }
 
 impl Topic {
     fn of(turn: &Turn, material: &Material) -> Self {
-        let mut weights: HashMap<String, f64> = HashMap::new();
+        let mut weights: BTreeMap<String, f64> = BTreeMap::new();
         for statement in &material.statements {
             stems(&statement.text).into_iter().for_each(|stem| *weights.entry(stem).or_default() += 1.0);
         }
@@ -180,7 +180,7 @@ fn is_hypothetical(line: &str) -> bool {
 }
 
 /// The words of a text that name something, cut to their beginnings so that "session" and "sessions" are one.
-fn stems(text: &str) -> HashSet<String> {
+fn stems(text: &str) -> BTreeSet<String> {
     let lower = text.to_lowercase();
     let words = lower.split(|char: char| !char.is_alphanumeric()).filter(|word| is_strong(word));
     words.filter(|word| word.chars().count() > 3).map(|word| word.chars().take(6).collect()).collect()

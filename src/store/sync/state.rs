@@ -192,8 +192,11 @@ pub(super) fn restamp(transaction: &Connection, server_now: Millis) -> Result<()
     if !transaction.prepare_cached(sql)?.query_row([limit], |row| row.get::<_, bool>(0))? {
         return Ok(());
     }
-    let seen: i64 = transaction.query_row("SELECT seen FROM sync_state", [], |row| row.get(0))?;
-    let mut clock = Hlc::at(server_now).max(Hlc(seen));
+    // Later changes must come after the records that keep their time: the server may have them already.
+    let sql =
+        "SELECT max(seen, coalesce((SELECT max(hlc) FROM sync_outbox WHERE hlc <= ?1), 0)) FROM sync_state";
+    let kept: i64 = transaction.query_row(sql, [limit], |row| row.get(0))?;
+    let mut clock = Hlc::at(server_now).max(Hlc(kept));
     let ahead: Vec<(i64, String, i64)> = {
         let sql = "SELECT seq, item, hlc FROM sync_outbox WHERE hlc > ?1 ORDER BY hlc, seq";
         let mut statement = transaction.prepare(sql)?;
@@ -216,4 +219,30 @@ pub(super) fn restamp(transaction: &Connection, server_now: Millis) -> Result<()
     }
     transaction.execute("UPDATE sync_state SET clock = ?1", [clock.0])?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_corrected_clock_stays_behind_no_record_that_keeps_its_time() {
+        let database = Connection::open_in_memory().unwrap();
+        let tables = "CREATE TABLE sync_state (clock INTEGER, seen INTEGER);
+            CREATE TABLE sync_items (item TEXT, hlc INTEGER, device TEXT);
+            CREATE TABLE sync_outbox (seq INTEGER, item TEXT, hlc INTEGER);";
+        database.execute_batch(tables).unwrap();
+        let (server_now, day) = (1_000_000_000, 86_400_000);
+        let (kept, ahead) = (Hlc::at(server_now + 17_000).0, Hlc::at(server_now + day).0);
+        let sql = format!(
+            "INSERT INTO sync_state VALUES ({ahead}, 0);
+             INSERT INTO sync_outbox VALUES (1, 'l:a', {kept}), (2, 'l:b', {ahead});"
+        );
+        database.execute_batch(&sql).unwrap();
+        restamp(&database, server_now).unwrap();
+        let sql = "SELECT (SELECT hlc FROM sync_outbox WHERE seq = 1), (SELECT hlc FROM sync_outbox WHERE seq = 2), clock FROM sync_state";
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let found: (i64, i64, i64) = database.query_row(sql, [], read).unwrap();
+        assert_eq!(found, (kept, kept + 1, kept + 1));
+    }
 }

@@ -130,7 +130,9 @@ fn the_watchdog_is_fed_while_idle_and_while_degraded() {
         fs::write(service.data().join("config.toml"), settings).unwrap();
         service.systemctl(&["restart", SERVICE]);
         let pid = service.pid();
-        assert_eq!(service.health()["status"], if settings.is_empty() { "ok" } else { "degraded" });
+        let expected = if settings.is_empty() { "ok" } else { "degraded" };
+        // A worker is degraded until it has opened its database.
+        wait_until("it has started", || service.health()["status"] == expected);
         for _ in 0..2 {
             let beat = || service.property(SERVICE, "WatchdogTimestampMonotonic");
             let last = beat();
