@@ -4,7 +4,7 @@
 //! which can name programs for git to run: `git` below runs none of them. Callers wait only briefly: an answer that comes
 //! late serves the next session.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,6 +22,7 @@ pub struct Repositories {
     known: Mutex<HashMap<PathBuf, KnownState>>,
     files: Arc<FileStates>,
     surveyed: Mutex<HashMap<PathBuf, Surveyed>>,
+    refreshing: Mutex<HashSet<PathBuf>>,
 }
 
 /// A worktree that was surveyed, or is being surveyed.
@@ -115,11 +116,25 @@ impl Repositories {
         true
     }
 
+    /// False if a refresh of the worktree at `root` is to begin already.
+    pub fn begin_refresh(&self, root: &Path) -> bool {
+        self.refreshing().insert(root.to_owned())
+    }
+
+    /// Lets the next refresh of the worktree begin.
+    pub fn end_refresh(&self, root: &Path) {
+        self.refreshing().remove(root);
+    }
+
     /// Keeps the renames of a worktree for [`Self::tree`].
     pub fn keep_renames(&self, root: &Path, renames: HashMap<String, String>) {
         if let Some(known) = self.surveyed().get_mut(root) {
             known.renames = Arc::new(renames);
         }
+    }
+
+    fn refreshing(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.refreshing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn surveyed(&self) -> MutexGuard<'_, HashMap<PathBuf, Surveyed>> {

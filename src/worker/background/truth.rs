@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -21,6 +22,9 @@ use crate::worker::state::Running;
 /// Maximum notes that are compared with the working tree at a start, the newest.
 const MOST_NOTES: u32 = 400;
 
+/// Time between a session's start and the refresh.
+const DELAY: Duration = Duration::from_millis(500);
+
 /// Starts the refresh for the project of a query. Git is asked at most once a minute.
 pub fn refresh(running: &Arc<Running>, query: &ContextQuery) {
     let directory = query.cwd.as_deref().unwrap_or(&query.project_path);
@@ -28,8 +32,14 @@ pub fn refresh(running: &Arc<Running>, query: &ContextQuery) {
     if !place.is_repository {
         return;
     }
+    if !running.repositories.begin_refresh(&place.root) {
+        return;
+    }
     let running = Arc::clone(running);
     tokio::spawn(async move {
+        // The session that begins has the machine to itself; others that begin meanwhile share this refresh.
+        tokio::time::sleep(DELAY).await;
+        running.repositories.end_refresh(&place.root);
         if let Err(error) = run(&running, place).await {
             tracing::warn!(%error, "cannot compare memories with the working tree: {error}");
         }

@@ -56,7 +56,7 @@ fn the_sandbox_allows_tmp_repositories_and_lower_priorities() {
     service.drop_in("sees.conf", &format!("[Service]\nExecStartPost=/bin/sh -c '{may}'\n"));
     service.turn("in the sandbox");
     service.wait_until_remembered("in the sandbox");
-    assert_eq!(service.property(SERVICE, "ActiveState"), "active");
+    wait_until("the service is active", || service.property(SERVICE, "ActiveState") == "active");
     let _ = fs::remove_file("/tmp/in-tmp");
 }
 
@@ -72,7 +72,7 @@ fn the_next_hook_recreates_a_removed_data_directory() {
         // No systemctl call: the hook finds no socket and restarts the units.
         service.turn("after");
         service.wait_until_remembered("after");
-        assert_eq!(service.property(SERVICE, "ActiveState"), "active", "{way}");
+        wait_until("the service is active", || service.property(SERVICE, "ActiveState") == "active");
         // Manually, without a hook.
         fs::remove_dir_all(service.data()).unwrap();
         wait_until("the worker has ended", || service.property(SERVICE, "ActiveState") == "inactive");
@@ -100,7 +100,7 @@ fn status_reads_only_and_finds_manually_enabled_units() {
     assert_eq!(service.property(SERVICE, "ActiveState"), "inactive");
     let started = Command::new(service.home.join(".local/bin/claude-mem")).arg("start").output().unwrap();
     assert!(started.status.success(), "{started:?}");
-    assert_eq!(service.property(SERVICE, "ActiveState"), "active");
+    wait_until("the service is active", || service.property(SERVICE, "ActiveState") == "active");
 }
 
 /// Makes the worker call a scripted `claude`. `$D` is its directory for output.

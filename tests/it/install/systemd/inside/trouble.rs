@@ -60,7 +60,7 @@ fn a_worker_that_cannot_start_does_not_take_the_socket_with_it() {
     for session in ["while it fails", "after many failures"] {
         service.wait_until_remembered(session);
     }
-    assert_eq!(service.property(SERVICE, "ActiveState"), "active");
+    wait_until("the service is active", || service.property(SERVICE, "ActiveState") == "active");
 }
 
 #[test]
