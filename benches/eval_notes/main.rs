@@ -108,12 +108,7 @@ fn run(options: &Options) -> Result<()> {
 
 /// Reads every project below `data`.
 fn read(data: &Path) -> Result<Vec<Project>> {
-    let entries = fs::read_dir(data).with_context(|| format!("cannot read DATA={}", data.display()))?;
-    let mut folders: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-    folders.retain(|folder| folder.join("claude").is_dir());
-    folders.sort();
-    ensure!(!folders.is_empty(), "no transcripts: expected {}/PROJECT/claude/**/*.jsonl", data.display());
-    folders.iter().map(|folder| Project::read(folder)).collect()
+    project::folders(data)?.iter().map(|folder| Project::read(folder)).collect()
 }
 
 fn measure_notes(projects: &[Project], options: &Options) -> Result<()> {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use claude_mem::capture::{self, Verb};
 use claude_mem::config::{Config, Environment};
 use claude_mem::model::Event;
@@ -15,6 +15,16 @@ use crate::transcript::{self, Part, for_each_line};
 /// The parent of all projects. It does not exist, so that nothing reads real files, and never changes, so that the notes of
 /// two runs can be compared.
 const PARENT: &str = "/nonexistent";
+
+/// Returns the folders of transcripts below `data`, one for each project, in order.
+pub fn folders(data: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(data).with_context(|| format!("cannot read DATA={}", data.display()))?;
+    let mut folders: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    folders.retain(|folder| folder.join("claude").is_dir());
+    folders.sort();
+    ensure!(!folders.is_empty(), "no transcripts: expected {}/PROJECT/claude/**/*.jsonl", data.display());
+    Ok(folders)
+}
 
 /// A project, with everything that its hooks recorded.
 pub struct Project {

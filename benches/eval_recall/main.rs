@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::history::History;
 use crate::project::Project;
@@ -105,10 +105,5 @@ fn run(options: &Options) -> Result<()> {
 
 /// Reads every project below `data`.
 fn read(data: &Path) -> Result<Vec<Project>> {
-    let entries = std::fs::read_dir(data).with_context(|| format!("cannot read DATA={}", data.display()))?;
-    let mut folders: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-    folders.retain(|folder| folder.join("claude").is_dir());
-    folders.sort();
-    ensure!(!folders.is_empty(), "no transcripts: expected {}/PROJECT/claude/**/*.jsonl", data.display());
-    folders.iter().map(|folder| Project::read(folder)).collect()
+    project::folders(data)?.iter().map(|folder| Project::read(folder)).collect()
 }

@@ -40,7 +40,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::project::Project;
 use crate::replay::Scratch;
@@ -68,22 +68,13 @@ fn run() -> Result<()> {
     let models = std::env::var_os("CLAUDE_MEM_EVAL_MODELS").map(PathBuf::from);
     vetoes::print(models.as_deref())?;
     let mut cases = Vec::new();
-    for folder in folders(Path::new(&data))? {
+    for folder in project::folders(Path::new(&data))? {
         let project = Project::read(&folder)?;
         cases.extend(session::replay(&Scratch::new(CONFIG)?, &project)?.0);
         eprintln!("{}: {} moments so far", project.name, cases.len());
     }
     print(&cases);
     Ok(())
-}
-
-fn folders(data: &Path) -> Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(data).with_context(|| format!("cannot read DATA={}", data.display()))?;
-    let mut folders: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-    folders.retain(|folder| folder.join("claude").is_dir());
-    folders.sort();
-    ensure!(!folders.is_empty(), "no transcripts: expected {}/PROJECT/claude/**/*.jsonl", data.display());
-    Ok(folders)
 }
 
 /// Counts of one kind of line in one project.

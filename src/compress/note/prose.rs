@@ -57,6 +57,12 @@ impl Statement {
         }
     }
 
+    /// Its sentences; of a list those of the introduction, then the items.
+    pub fn lines(&self) -> Vec<String> {
+        let whole = if self.items.is_empty() { &self.text } else { &self.lead };
+        sentences(whole).into_iter().chain(self.items.iter().cloned()).collect()
+    }
+
     /// True if the statement gives a reason.
     pub fn gives_reason(&self) -> bool {
         self.section == Section::Reason || gives_reason(&self.text)

@@ -129,9 +129,6 @@ pub(super) fn lines(request: &str) -> Vec<(Asked, String)> {
     if let Some(plan) = plan(request) {
         return vec![(Asked::Instruction, plan.heading)];
     }
-    if request.trim_start().starts_with(['/', '<']) {
-        return Vec::new();
-    }
     let line = |sentence: String| {
         let asked = sentence.split_once("? ").map_or(sentence.as_str(), |(asked, _)| asked);
         let bare = without_politeness(asked);
@@ -145,16 +142,23 @@ pub(super) fn lines(request: &str) -> Vec<(Asked, String)> {
         let end = if is_question(&sentence) && sentence.contains('?') { "?" } else { "" };
         (kind, format!("{}{end}", title_line(&bare)))
     };
-    let found = sentences_of(request).into_iter().take(3).map(line);
+    let found = opening(request).map(line);
     found.filter(|(kind, line)| is_clear(line) && (*kind != Asked::Report || is_prose(line))).collect()
+}
+
+/// The first sentences of a request; none of a command or of the client's text.
+fn opening(request: &str) -> impl Iterator<Item = String> {
+    let is_typed = !request.trim_start().starts_with(['/', '<']);
+    let sentences = if is_typed { sentences_of(request) } else { Vec::new() };
+    sentences.into_iter().take(3)
 }
 
 /// The question of a request in its own form, for a turn that only answered: "Can we drop X?" is not "Drop X".
 pub(super) fn question(request: &str) -> Option<String> {
-    if plan(request).is_some() || request.trim_start().starts_with(['/', '<']) {
+    if plan(request).is_some() {
         return None;
     }
-    sentences_of(request).into_iter().take(3).find_map(|sentence| {
+    opening(request).find_map(|sentence| {
         let asked = sentence.split_once('?').map_or(sentence.as_str(), |(asked, _)| asked);
         let (bare, whole) = (without_politeness(asked), without_interjection(asked));
         let is_inquiry = begins_with(INQUIRIES, &bare);
@@ -194,8 +198,8 @@ pub(super) fn first_line(request: &str) -> Option<String> {
     let line = title_line(&first);
     let is_talk = ["I ", "I'm", "How about", "But ", "And ", "So ", "What about"]
         .iter()
-        .any(|start| line.starts_with(start));
-    let is_talk = is_talk || line.contains(" I ");
+        .any(|start| line.starts_with(start))
+        || line.contains(" I ");
     (!is_talk && !is_banned(&line) && line.split_whitespace().count() >= 4 && !is_trivial(&line))
         .then_some(line)
 }
@@ -230,18 +234,16 @@ fn begins_with(verbs: &'static str, line: &str) -> bool {
 fn sentences_of(prompt: &str) -> Vec<String> {
     let mut in_code = false;
     let mut found = Vec::new();
-    let lines: Vec<&str> = prompt.lines().take(60).collect();
-    for (at, line) in lines.iter().copied().enumerate() {
+    let lines: Vec<(&str, bool)> =
+        prompt.lines().take(60).map(|line| (line, !line.trim().is_empty() && is_paste(line))).collect();
+    for (at, (line, is_paste_itself)) in lines.iter().copied().enumerate() {
         let trimmed = line.trim();
         // A line between two pasted ones came with them.
-        let is_near_paste = |near: Option<usize>| {
-            near.and_then(|near| lines.get(near))
-                .is_some_and(|line| !line.trim().is_empty() && is_paste(line))
-        };
-        let is_pasted = is_near_paste(at.checked_sub(1)) && is_near_paste(Some(at + 1));
+        let is_near = |near: Option<usize>| near.and_then(|near| lines.get(near)).is_some_and(|line| line.1);
+        let is_pasted = is_paste_itself || is_near(at.checked_sub(1)) && is_near(Some(at + 1));
         if trimmed.starts_with("```") {
             in_code = !in_code;
-        } else if !in_code && !trimmed.is_empty() && !is_paste(line) && !is_pasted {
+        } else if !in_code && !trimmed.is_empty() && !is_pasted {
             // "Fix the mock: --- FAIL: …": words, then something pasted.
             let typed = match trimmed.split_once(": ") {
                 Some((typed, pasted)) if is_paste(pasted) => typed,

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::Material;
-use super::prose::{is_dangling, sentences, without_number};
+use super::prose::{Statement, is_dangling, sentences, without_number};
 use super::request::{self, Asked, is_trivial};
 use crate::compress::turn::Turn;
 use crate::text::{capitalised, each, head, listed, one_line, pattern, shorten};
@@ -96,9 +96,7 @@ fn answers(material: &Material, has_acted: bool) -> Vec<(usize, String)> {
     let stated = material.body().filter(|statement| !statement.is_loose).enumerate();
     let stated = stated.flat_map(|(at, statement)| {
         let is_list = statement.is_item || !statement.items.is_empty();
-        let whole = if statement.items.is_empty() { &statement.text } else { &statement.lead };
-        let lines = sentences(whole).into_iter().chain(statement.items.iter().cloned());
-        lines.filter_map(move |text| {
+        statement.lines().into_iter().filter_map(move |text| {
             let bare = without_place(&text);
             let line = title_of(bare).filter(|line| !is_dangling(line))?;
             let tells_change = has_acted && (is_change(&line) || bare.len() < text.len());
@@ -172,11 +170,15 @@ fn placed(turn: &Turn, line: String) -> String {
     if is_known || !fits { line } else { line + &place }
 }
 
+/// Words of what is not so yet.
+const HYPOTHETICAL: &str =
+    "should|would|could|might|may|we'd|you'd|consider|recommend|option|options|approach|approaches|suggest";
+
 /// True for what should, could or might be.
 fn is_hypothetical(line: &str) -> bool {
     let lower = line.to_lowercase();
     let mut words = lower.split(|char: char| !char.is_alphanumeric() && char != '\'');
-    words.any(|word| each("should|would|could|might|may|we'd|you'd|consider|recommend|option|options|approach|approaches|suggest").any(|known| known == word))
+    words.any(|word| among(HYPOTHETICAL, word))
 }
 
 /// The words of a text that name something, cut to their beginnings so that "session" and "sessions" are one.
@@ -194,10 +196,7 @@ fn title_of(text: &str) -> Option<String> {
 
 /// The first line of the answer that tells something, clear or not, a change before others: more than the names of files.
 fn first_told(material: &Material) -> Option<String> {
-    let texts = material.body().flat_map(|statement| {
-        let whole = if statement.items.is_empty() { &statement.text } else { &statement.lead };
-        sentences(whole).into_iter().chain(statement.items.iter().cloned())
-    });
+    let texts = material.body().flat_map(Statement::lines);
     let told = |text: &String| {
         let line = title_of(without_place(text))?;
         let is_whole = !is_dangling(&line) && is_balanced(&line) && !is_banned(&line);

@@ -13,18 +13,11 @@ use crate::harness::worker::Worker;
 fn repository(sandbox: &Sandbox, folder: &str, origin: &str) -> PathBuf {
     let path = sandbox.path().join(folder);
     fs::create_dir_all(&path).unwrap();
-    git(sandbox, &path, &["init", "-q", "-b", "main"]);
+    sandbox.git(&path, &["init", "-q", "-b", "main"]);
     if !origin.is_empty() {
-        git(sandbox, &path, &["remote", "add", "origin", origin]);
+        sandbox.git(&path, &["remote", "add", "origin", origin]);
     }
     fs::canonicalize(path).unwrap()
-}
-
-fn git(sandbox: &Sandbox, at: &Path, arguments: &[&str]) {
-    let mut command = sandbox.command("git");
-    command.args(["-c", "user.name=t", "-c", "user.email=t@example.org"]).args(arguments).current_dir(at);
-    let ran = run(command, b"");
-    assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
 fn cli(sandbox: &Sandbox, at: &Path, arguments: &[&str]) -> Ran {
@@ -124,12 +117,12 @@ fn repositories_of_one_name_share_nothing_without_a_worker() {
 fn clones_worktrees_and_subdirectories_are_one_project() {
     let sandbox = Sandbox::new();
     let first = repository(&sandbox, "a/app", "https://token@github.com/red/app.git");
-    git(&sandbox, &first, &["commit", "-q", "--allow-empty", "-m", "x"]);
-    git(&sandbox, &first, &["worktree", "add", "-q", "-b", "w", "../elsewhere"]);
+    sandbox.git(&first, &["commit", "-q", "--allow-empty", "-m", "x"]);
+    sandbox.git(&first, &["worktree", "add", "-q", "-b", "w", "../elsewhere"]);
     work(&sandbox, &first, "s1");
     let second = repository(&sandbox, "b/another-name", "git@github.com:Red/App");
     fs::create_dir_all(second.join("src/deep")).unwrap();
-    git(&sandbox, sandbox.path(), &["clone", "-q", first.to_str().unwrap(), "local-clone"]);
+    sandbox.git(sandbox.path(), &["clone", "-q", first.to_str().unwrap(), "local-clone"]);
     let local = sandbox.path().join("local-clone");
     for (number, cwd) in
         [second.join("src/deep"), second, sandbox.path().join("a/elsewhere"), local].iter().enumerate()
@@ -147,7 +140,7 @@ fn a_repository_keeps_its_memories_when_it_gets_a_remote() {
     let sandbox = Sandbox::new();
     let app = repository(&sandbox, "app", "");
     work(&sandbox, &app, "s1");
-    git(&sandbox, &app, &["remote", "add", "origin", "https://example.org/red/app"]);
+    sandbox.git(&app, &["remote", "add", "origin", "https://example.org/red/app"]);
     assert!(context(&sandbox, "s2", &app).contains("staging host"));
 }
 

@@ -14,7 +14,7 @@ use crate::harness::worker::Worker;
 fn with_memories() -> Sandbox {
     let sandbox = Sandbox::new();
     configure(&sandbox, "");
-    git(&sandbox, &["init", "-q", "-b", "main"]);
+    sandbox.git(sandbox.path(), &["init", "-q", "-b", "main"]);
     sandbox.seen_prompt("earlier", "Make uploads survive an outage");
     let path = std::fs::canonicalize(sandbox.path()).unwrap();
     let project = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -56,13 +56,6 @@ fn pin(sandbox: &Sandbox) {
 /// Settings for a machine that may be busy, and some more.
 fn configure(sandbox: &Sandbox, more: &str) {
     sandbox.configure(&format!("[context]\nmoment_timeout_ms = 20000\nworker_timeout_ms = 20000\n{more}"));
-}
-
-fn git(sandbox: &Sandbox, arguments: &[&str]) {
-    let mut command = sandbox.command("git");
-    command.args(["-c", "user.name=t", "-c", "user.email=t@example.org"]).args(arguments);
-    let ran = run(command, b"");
-    assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
 fn printed_context(ran: &Ran) -> Option<(String, String)> {
@@ -229,8 +222,8 @@ fn uncommitted_files_rank_their_memories_first() {
     std::fs::create_dir(sandbox.path().join("src")).unwrap();
     std::fs::write(sandbox.path().join("src/main.rs"), "fn main() {}").unwrap();
     std::fs::write(sandbox.path().join(".gitignore"), "mem\n").unwrap();
-    git(&sandbox, &["add", "src", ".gitignore"]);
-    git(&sandbox, &["commit", "-q", "-m", "Begin"]);
+    sandbox.git(sandbox.path(), &["add", "src", ".gitignore"]);
+    sandbox.git(sandbox.path(), &["commit", "-q", "-m", "Begin"]);
     std::fs::write(sandbox.path().join("dates.py"), "new").unwrap();
     let _worker = Worker::start(&sandbox);
     // Git may answer late; then its answer serves the next session.

@@ -11,18 +11,11 @@ const AFTER: &str = "def greet(name):\n    polite_greeting = 'Good morning, Capt
 fn repository() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.configure("[context]\nmoment_timeout_ms = 20000\nworker_timeout_ms = 20000\n");
-    git(&sandbox, &["init", "-q", "-b", "main"]);
+    sandbox.git(sandbox.path(), &["init", "-q", "-b", "main"]);
     std::fs::write(sandbox.path().join("greet.py"), BEFORE).unwrap();
-    git(&sandbox, &["add", "greet.py"]);
-    git(&sandbox, &["commit", "-q", "-m", "Begin"]);
+    sandbox.git(sandbox.path(), &["add", "greet.py"]);
+    sandbox.git(sandbox.path(), &["commit", "-q", "-m", "Begin"]);
     sandbox
-}
-
-fn git(sandbox: &Sandbox, arguments: &[&str]) {
-    let mut command = sandbox.command("git");
-    command.args(["-c", "user.name=t", "-c", "user.email=t@example.org"]).args(arguments);
-    let ran = run(command, b"");
-    assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
 fn mem(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
@@ -105,17 +98,17 @@ fn a_turn_that_reverses_another_supersedes_its_note() {
 fn a_branch_keeps_its_memories_until_it_is_merged() {
     let sandbox = repository();
     let _worker = Worker::start(&sandbox);
-    git(&sandbox, &["switch", "-q", "-c", "polite"]);
+    sandbox.git(sandbox.path(), &["switch", "-q", "-c", "polite"]);
     change(&sandbox, "one", "Greet captains politely in the morning", BEFORE, AFTER);
-    git(&sandbox, &["commit", "-q", "-a", "-m", "Greet politely"]);
-    git(&sandbox, &["switch", "-q", "main"]);
+    sandbox.git(sandbox.path(), &["commit", "-q", "-a", "-m", "Greet politely"]);
+    sandbox.git(sandbox.path(), &["switch", "-q", "main"]);
     // The first start asks git in the background.
     start(&sandbox, "two");
     sandbox.wait_for("surveyed", "SELECT state = 'open' FROM branches WHERE name = 'polite'");
     let text = start(&sandbox, "three");
     assert!(!text.contains("Greet captains politely"), "{text}");
-    git(&sandbox, &["merge", "-q", "--squash", "polite"]);
-    git(&sandbox, &["commit", "-q", "-m", "Politeness (#1)"]);
+    sandbox.git(sandbox.path(), &["merge", "-q", "--squash", "polite"]);
+    sandbox.git(sandbox.path(), &["commit", "-q", "-m", "Politeness (#1)"]);
     let text = start(&sandbox, "four");
     assert!(text.contains("Greet captains politely"), "its code is here: {text}");
 }
@@ -173,7 +166,7 @@ fn anchors_of_a_session_in_a_folder_of_a_worktree_are_relative_to_its_root() {
     let _worker = Worker::start(&sandbox);
     let elsewhere = tempfile::tempdir().unwrap();
     let tree = elsewhere.path().join("tree");
-    git(&sandbox, &["worktree", "add", "-q", "-b", "polite", tree.to_str().unwrap()]);
+    sandbox.git(sandbox.path(), &["worktree", "add", "-q", "-b", "polite", tree.to_str().unwrap()]);
     let folder = tree.join("harbour");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("greet.py"), AFTER).unwrap();
@@ -205,9 +198,9 @@ fn a_kept_note_keeps_its_anchors_although_no_session_has_seen_the_rename() {
     let sandbox = repository();
     let worker = Worker::start(&sandbox);
     let id = change(&sandbox, "one", "Greet captains politely in the morning", BEFORE, AFTER);
-    git(&sandbox, &["commit", "-q", "-a", "-m", "Greet politely"]);
-    git(&sandbox, &["mv", "greet.py", "hello.py"]);
-    git(&sandbox, &["commit", "-q", "-m", "Rename the greeting"]);
+    sandbox.git(sandbox.path(), &["commit", "-q", "-a", "-m", "Greet politely"]);
+    sandbox.git(sandbox.path(), &["mv", "greet.py", "hello.py"]);
+    sandbox.git(sandbox.path(), &["commit", "-q", "-m", "Rename the greeting"]);
     assert_eq!(worker.post(&format!("/api/observations/{id}/keep"), &json!({})).status, 200);
     assert!(sandbox.get::<i64>("SELECT count(*) FROM anchors WHERE length(hash) = 40") > 0);
 }

@@ -77,6 +77,14 @@ impl Sandbox {
         command
     }
 
+    /// Runs git in a directory.
+    pub fn git(&self, at: &Path, arguments: &[&str]) {
+        let mut command = self.command("git");
+        command.args(["-c", "user.name=t", "-c", "user.email=t@example.org"]).args(arguments).current_dir(at);
+        let ran = run(command, b"");
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+
     pub fn hook_command(&self, verb: &str) -> Command {
         let mut command = self.command(program("claude-mem-hook"));
         command.arg(verb);
