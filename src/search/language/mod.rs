@@ -1,8 +1,5 @@
 //! Words of texts and queries: split, folded and stemmed as the index does it, stop words, and English words for other languages.
 
 pub mod glossary;
-mod stem;
 pub mod stop_words;
 pub mod words;
-
-pub use stem::stem;

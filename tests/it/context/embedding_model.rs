@@ -23,7 +23,7 @@ fn model_file() -> Option<PathBuf> {
     }
     command.args(["model", "install", "minilm"]);
     let ran = run(command, b"");
-    let file = cache.data().join("models/all-minilm-l6-v2-int8.onnx");
+    let file = cache.data().join("models/all-minilm-l6-v2-i8.onnx");
     if ran.code != Some(0) {
         skip_even_in_ci(&format!("the model cannot be fetched: {}", ran.stderr));
         return None;
@@ -67,7 +67,7 @@ fn a_file_that_is_not_the_model_is_refused() {
     assert!(status.code == Some(0) && status.stdout.contains("No model is installed"), "{status:?}");
     // A damaged file is reported, and search continues without it.
     std::fs::create_dir_all(sandbox.data().join("models")).unwrap();
-    std::fs::copy(&wrong, sandbox.data().join("models/all-minilm-l6-v2-int8.onnx")).unwrap();
+    std::fs::copy(&wrong, sandbox.data().join("models/all-minilm-l6-v2-i8.onnx")).unwrap();
     let status = cli(&sandbox, &["model", "status", "--json"]);
     assert_eq!(status.code, Some(1));
     assert_eq!(serde_json::from_str::<Value>(&status.stdout).unwrap()["intact"], false);
@@ -89,11 +89,11 @@ fn another_model_replaces_the_installed_one_and_what_it_has_read() {
     let sandbox = sandbox();
     let models = sandbox.data().join("models");
     std::fs::create_dir_all(&models).unwrap();
-    let before = models.join("e5-small-int8.onnx");
+    let before = models.join("e5-small-i8.onnx");
     std::fs::write(&before, "another model").unwrap();
     sandbox
         .database()
-        .execute_batch("INSERT INTO search_models (no, name, dimension) VALUES (1, 'e5-small-int8', 384)")
+        .execute_batch("INSERT INTO search_models (no, name, dimension) VALUES (1, 'e5-small-i8', 384)")
         .unwrap();
     let status = cli(&sandbox, &["model", "status", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&status.stdout).unwrap()["name"], "e5-small");
@@ -143,7 +143,7 @@ fn with_the_real_model_search_finds_what_shares_no_word() {
     assert_eq!(cli(&sandbox, &["model", "remove"]).code, Some(0));
     assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM search_vectors"), 0);
     assert_eq!(sandbox.get::<i64>("SELECT count(*) FROM search_outlines"), 0);
-    assert!(!sandbox.data().join("models/all-minilm-l6-v2-int8.onnx").exists());
+    assert!(!sandbox.data().join("models/all-minilm-l6-v2-i8.onnx").exists());
 }
 
 fn start(sandbox: &Sandbox) -> Worker {
