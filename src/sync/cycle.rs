@@ -11,7 +11,7 @@ use super::server::{self, Forget, Head};
 use crate::compress::digest::digest;
 use crate::model::Millis;
 use crate::privacy::redact::Redactor;
-use crate::store::sync::{self as local, Collector, DeviceState, RecordKind, Shares};
+use crate::store::sync::{self as local, Collector, DeviceState, NextBatch, RecordKind, Shares};
 
 /// Maximum records of one batch.
 const BATCH: u32 = 500;
@@ -36,6 +36,8 @@ impl<'a, L: Local> Cycle<'a, L> {
         now: Millis,
         progress: &'a OnProgress,
     ) -> Self {
+        // Another process may have applied the tombstone of a project, whose key is destroyed, for this device.
+        session.sealer.forget_project_keys();
         Self { local, session, shares, now, report: CycleReport::default(), progress }
     }
 
@@ -77,7 +79,7 @@ impl<'a, L: Local> Cycle<'a, L> {
         Ok(())
     }
 
-    /// Sends everything that changed here, batch by batch.
+    /// Sends everything that changed here, and removes what was forgotten, batch by batch.
     pub async fn push(&mut self, state: &DeviceState) -> Result<(), SyncError> {
         let mut sent = state.acked;
         loop {
@@ -85,7 +87,13 @@ impl<'a, L: Local> Cycle<'a, L> {
             let next = move |database: &mut Connection| {
                 local::next_batch(database, wishes.collector(), sent, (BATCH, BATCH_BYTES))
             };
-            let mut batch = self.local.run(next).await?;
+            let mut batch = match self.local.run(next).await? {
+                NextBatch::Purges(what) => {
+                    self.purge(what).await?;
+                    continue;
+                }
+                NextBatch::Records(batch) => batch,
+            };
             let Some(last) = batch.last() else { return Ok(()) };
             let (last, last_id) = (last.seq, last.id.clone());
             for record in &mut batch {
@@ -111,32 +119,26 @@ impl<'a, L: Local> Cycle<'a, L> {
     }
 
     /// Removes the bodies of forgotten memories from the server.
-    pub async fn purge(&mut self) -> Result<(), SyncError> {
+    async fn purge(&mut self, what: Vec<(String, i64)>) -> Result<(), SyncError> {
         let team = self.session.membership.team;
-        loop {
-            let what = self.local.read(|database| local::purges(database, BATCH)).await?;
-            if what.is_empty() {
-                return Ok(());
-            }
-            let mut memories: BTreeMap<i64, Vec<Uuid>> = BTreeMap::new();
-            for (what, hlc) in &what {
-                let memories = memories.entry(*hlc).or_default();
-                if let Some(project) = what.strip_prefix("project:") {
-                    for project in self.session.sealer.projects(project) {
-                        self.session.server.forget(team, Forget::Project(&project), i64::MAX).await?;
-                    }
-                    self.session.sealer.forget_project_keys();
-                } else if let Some(refers) = what.strip_prefix("ref:") {
-                    memories.push(server::id(refers));
-                } else {
-                    memories.extend(self.session.sealer.refers(what));
+        let mut memories: BTreeMap<i64, Vec<Uuid>> = BTreeMap::new();
+        for (what, hlc) in &what {
+            let memories = memories.entry(*hlc).or_default();
+            if let Some(project) = what.strip_prefix("project:") {
+                for project in self.session.sealer.projects(project) {
+                    self.session.server.forget(team, Forget::Project(&project), i64::MAX).await?;
                 }
+                self.session.sealer.forget_project_keys();
+            } else if let Some(refers) = what.strip_prefix("ref:") {
+                memories.push(server::id(refers));
+            } else {
+                memories.extend(self.session.sealer.refers(what));
             }
-            for (hlc, memories) in memories.iter().filter(|(_, memories)| !memories.is_empty()) {
-                self.session.server.forget(team, Forget::Memories(memories), *hlc).await?;
-            }
-            self.local.run(move |database| local::purged(database, &what)).await?;
         }
+        for (hlc, memories) in memories.iter().filter(|(_, memories)| !memories.is_empty()) {
+            self.session.server.forget(team, Forget::Memories(memories), *hlc).await?;
+        }
+        Ok(self.local.run(move |database| local::purged(database, &what)).await?)
     }
 }
 

@@ -164,9 +164,6 @@ impl<L: Local> Engine<L> {
         let mut cycle = Cycle::new(&self.local, session, shares, now, &self.progress);
         cycle.pull(&heads).await?;
         if cycle.session.may_write && self.local.read(local::dirty).await? > 0 {
-            // Before its tombstone: a device that has applied the tombstone of a project sends later
-            // memories of it, which must not be purged.
-            cycle.purge().await?;
             cycle.push(&state).await?;
         }
         Ok(cycle.report)

@@ -48,19 +48,35 @@ pub struct Collector<'a> {
     pub server_now: Option<Millis>,
 }
 
-/// Returns the records after `sent` to send next, up to a number of records and bytes. Turns changed items
-/// into records if there are none.
+/// The next step of sending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NextBatch {
+    /// The server has to remove these bodies first, up to these clocks. A device that has applied the
+    /// tombstone of a project sends later memories of it, which must not be removed.
+    Purges(Vec<(String, i64)>),
+    /// These records are next; none if everything is sent.
+    Records(Vec<OutgoingRecord>),
+}
+
+/// Returns the next step of sending, with up to a number of records and bytes after `sent`. Turns changed
+/// items into records if there are none.
 pub fn next_batch(
     database: &mut Connection,
     collector: Collector<'_>,
     sent: i64,
     (max_records, max_bytes): (u32, usize),
-) -> Result<Vec<OutgoingRecord>, StoreError> {
+) -> Result<NextBatch, StoreError> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut batch = Vec::new();
     while batch.is_empty() {
         if let Some(server_now) = collector.server_now {
             restamp(&transaction, server_now)?;
+        }
+        // In the transaction that reads the records: `forget` adds both at any time.
+        let purges = forgotten::purges(&transaction, max_records)?;
+        if !purges.is_empty() {
+            transaction.commit()?;
+            return Ok(NextBatch::Purges(purges));
         }
         batch = outbox(&transaction, sent, max_records, max_bytes)?;
         if batch.is_empty() && collect(&transaction, collector, max_records)? == 0 {
@@ -68,7 +84,7 @@ pub fn next_batch(
         }
     }
     transaction.commit()?;
-    Ok(batch)
+    Ok(NextBatch::Records(batch))
 }
 
 /// Turns up to `limit` changed items into records. Returns the number of items, 0 if none is left.

@@ -287,7 +287,7 @@ fn queue_purge(transaction: &Connection, what: &str, hlc: Hlc) -> Result<(), Sto
 }
 
 /// Returns up to `limit` memories whose bodies the server has to remove, and the clock up to which.
-pub fn purges(database: &Connection, limit: u32) -> Result<Vec<(String, i64)>, StoreError> {
+pub(super) fn purges(database: &Connection, limit: u32) -> Result<Vec<(String, i64)>, StoreError> {
     let mut statement = database.prepare_cached("SELECT what, hlc FROM sync_purges LIMIT ?1")?;
     let rows = statement.query_map([limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)

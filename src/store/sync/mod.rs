@@ -16,9 +16,11 @@ mod state;
 mod veto;
 
 pub use apply::{ApplyReport, Incoming, apply};
-pub use collect::{Collector, OutgoingRecord, acknowledge, enqueue_everything, next_batch, outbox, withhold};
+pub use collect::{
+    Collector, NextBatch, OutgoingRecord, acknowledge, enqueue_everything, next_batch, outbox, withhold,
+};
 pub use content::{RecordKind, Shares};
-pub use forgotten::{Forgetting, note as note_forgotten, note_digests, project_keys, purged, purges};
+pub use forgotten::{Forgetting, note as note_forgotten, note_digests, project_keys, purged};
 pub use hlc::{Hlc, MAX_AHEAD_MS};
 pub use refused::{Refused, list_refused, retry_refused};
 pub use state::{

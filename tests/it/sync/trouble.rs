@@ -1,5 +1,13 @@
 //! Poisoned records and unusable servers: set aside or reported, and everything else goes on.
 
+use std::sync::Mutex;
+
+use claude_mem::config::{Environment, Share};
+use claude_mem::paths::Home;
+use claude_mem::store::{self, StoreError, open_for_bulk_change};
+use claude_mem::sync::{Engine, Local};
+use rusqlite::Connection;
+
 use super::machine::Machine;
 use super::postgres::Postgres;
 use crate::harness::clock::Clock;
@@ -146,4 +154,77 @@ fn forgetting_removes_the_bodies_and_the_key_from_the_server() {
     first.ok(&["sync", "leave", "--forget", "--yes"]);
     assert_eq!(first.titles(), ["a new page", "stays"], "leaving keeps the memories here");
     assert_eq!(first.status()["state"], "off");
+}
+
+/// A connection of the test's own process.
+struct Own(Mutex<Connection>);
+
+impl Local for Own {
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        work(&mut self.0.lock().unwrap())
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        work(&self.0.lock().unwrap())
+    }
+}
+
+#[test]
+fn a_service_seals_nothing_with_the_key_of_a_project_that_was_forgotten_elsewhere() {
+    let Some(postgres) = Postgres::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Clock::right(folder.path());
+    let (mut first, second) = (Machine::new("first", &clock), Machine::new("second", &clock));
+    let invitation = first.found(&postgres.url("alice"), &[]);
+    second.join(&invitation);
+    let home = Home::at(first.sandbox.data());
+    let own = Own(Mutex::new(open_for_bulk_change(&home, 1000).unwrap()));
+    let mut service = Engine::new(own, home, Environment::default(), Share::Me);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    first.observe("diary", "d", "the first page");
+    runtime.block_on(service.cycle(first.now())).unwrap();
+    second.ok(&["sync", "now"]);
+    second.ok(&["forget", "--project", "diary", "--yes"]);
+    second.ok(&["sync", "now"]);
+    // Not the service receives it: its connection and its keys stay as they are.
+    first.ok(&["sync", "now"]);
+    first.observe("diary", "d2", "a new page");
+    runtime.block_on(service.cycle(first.now())).unwrap();
+    second.ok(&["sync", "now"]);
+    assert_eq!(second.titles(), ["a new page"]);
+}
+
+#[test]
+fn the_tombstone_of_a_project_is_sent_after_its_bodies_are_removed() {
+    let Some(postgres) = Postgres::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut machine = Machine::new("first", &Clock::right(folder.path()));
+    machine.found(&postgres.url("alice"), &[]);
+    machine.observe("diary", "d", "the first page");
+    machine.ok(&["sync", "now"]);
+    machine.ok(&["forget", "--project", "diary", "--yes"]);
+    let shares = store::sync::Shares { default: Share::Me, projects: Default::default() };
+    let collector = store::sync::Collector {
+        shares: &shares,
+        redact: str::to_owned,
+        digest: claude_mem::compress::digest::digest,
+        now: machine.now(),
+        server_now: None,
+    };
+    let mut database = machine.database();
+    let mut next = || store::sync::next_batch(&mut database, collector, 1, (500, 1 << 20)).unwrap();
+    let store::sync::NextBatch::Purges(what) = next() else { panic!("the tombstone is not last") };
+    assert!(what.iter().any(|(what, _)| what == "project:git:example.org/diary"), "{what:?}");
+    store::sync::purged(&machine.database(), &what).unwrap();
+    let store::sync::NextBatch::Records(records) = next() else { panic!("purged twice") };
+    assert!(
+        records.iter().any(|record| record.body.contains("project:git:example.org/diary")),
+        "{records:?}"
+    );
 }
