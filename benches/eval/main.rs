@@ -23,7 +23,8 @@ use std::process::ExitCode;
 
 use claude_mem::config::{Config, Environment, SearchSettings as Settings};
 use claude_mem::paths::Home;
-use claude_mem::search::embedding::{self, Bert};
+use claude_mem::search::embedding::{self, Bert, DIMENSION, Pace};
+use claude_mem::search::indexing::{EMBEDDED_AT_ONCE, vectors_for};
 use claude_mem::search::{self, Filter, Request, Similarity};
 use claude_mem::store;
 use claude_mem::store::index::search::Range;
@@ -232,7 +233,14 @@ pub fn similarity(question: &str, model: Option<&Bert>) -> Similarity {
 /// Gives every row a vector.
 pub fn embed(database: &mut Connection, model: &Bert) {
     let began = std::time::Instant::now();
-    while search::indexing::embed_some(database, model).unwrap() {}
+    loop {
+        let missing = vectors::missing(database, model.name(), EMBEDDED_AT_ONCE).unwrap();
+        if missing.is_empty() {
+            break;
+        }
+        let made = vectors_for(database, &missing, model, Pace::AtOnce).unwrap();
+        vectors::store(database, model.name(), DIMENSION, &missing, &made).unwrap();
+    }
     println!("embedded in {:.1} s\n", began.elapsed().as_secs_f64());
 }
 

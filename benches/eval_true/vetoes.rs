@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use claude_mem::search::embedding::{self, Embedder};
+use claude_mem::search::embedding::{self, Bert};
 use claude_mem::search::restatement::{Candidate, Vetoed, is_vetoed};
 use claude_mem::store::corrections::vetoes::key;
 use serde::Deserialize;
@@ -35,7 +35,7 @@ pub fn print(models: Option<&Path>) -> Result<()> {
 }
 
 /// Compares every statement with the veto of its row: that of another row may rightly block it.
-fn compare(rows: &[Row], name: &str, model: Option<&dyn Embedder>) -> Result<()> {
+fn compare(rows: &[Row], name: &str, model: Option<&Bert>) -> Result<()> {
     for part in ["chosen on", "unseen"] {
         let (mut shown, mut mistaken, mut again, mut other) = (Vec::new(), Vec::new(), 0, 0);
         for row in rows.iter().filter(|row| row.part == part) {

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::embedding::{self, Embedder, EmbeddingError, Pace, Role};
+use super::embedding::{self, Bert, EmbeddingError, Pace, Role};
 use super::language::words::{fold, humps, pairs, words};
 use super::list;
 use super::query::spelling::is_worth_knowing;
 use crate::model::Millis;
 use crate::store::StoreError;
 use crate::store::index::search::{Document, Kind, document};
-use crate::store::index::vectors::{self, Missing};
+use crate::store::index::vectors::Missing;
 use crate::store::index::{self, Text};
 
 /// Rows in one transaction, so that no hook waits long.
@@ -125,22 +125,11 @@ fn collect(document: &Document, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Gives some rows that lack one a vector, at once. True if there are more.
-pub fn embed_some(database: &mut Connection, embedder: &dyn Embedder) -> Result<bool, EmbedError> {
-    let missing = vectors::missing(database, embedder.name(), EMBEDDED_AT_ONCE)?;
-    if missing.is_empty() {
-        return Ok(false);
-    }
-    let made = vectors_for(database, &missing, embedder, Pace::AtOnce)?;
-    vectors::store(database, embedder.name(), embedder.dimension(), &missing, &made)?;
-    Ok(true)
-}
-
 /// The vectors of rows that are still there.
 pub fn vectors_for(
     database: &Connection,
     missing: &Missing,
-    embedder: &dyn Embedder,
+    embedder: &Bert,
     pace: Pace,
 ) -> Result<Vec<(Kind, i64, Vec<u8>)>, EmbedError> {
     let mut made = Vec::new();

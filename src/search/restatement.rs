@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::embedding::{Embedder, EmbeddingError, Pace, Role, Vector};
+use super::embedding::{Bert, EmbeddingError, Pace, Role, Vector};
 use super::language::stop_words::is_stop_word;
 use super::language::words::{fold, key, pairs, words};
 use crate::learn;
@@ -38,9 +38,9 @@ struct Statement {
 }
 
 impl Statement {
-    fn new(text: &str, model: Option<&dyn Embedder>) -> Result<Self, EmbeddingError> {
+    fn new(text: &str, model: Option<&Bert>) -> Result<Self, EmbeddingError> {
         let text = &text[..text.floor_char_boundary(MOST_BYTES)];
-        let embed = |model: &dyn Embedder| model.embed(text, Role::Memory, Pace::InTheBackground);
+        let embed = |model: &Bert| model.embed(text, Role::Memory, Pace::InTheBackground);
         let mut statement = Self {
             sentence: Vec::new(),
             content: BTreeSet::new(),
@@ -165,7 +165,7 @@ impl Vetoed {
         project: &str,
         since: Millis,
         text: &str,
-        model: Option<&dyn Embedder>,
+        model: Option<&Bert>,
     ) -> Result<Self, EmbeddingError> {
         Ok(Self { project: project.to_owned(), since, statement: Statement::new(text, model)? })
     }
@@ -186,7 +186,7 @@ pub struct Candidate<'a> {
 pub fn is_vetoed(
     candidate: Candidate<'_>,
     vetoes: &[Vetoed],
-    model: Option<&dyn Embedder>,
+    model: Option<&Bert>,
 ) -> Result<bool, EmbeddingError> {
     let holds = |veto: &&Vetoed| {
         (veto.project.is_empty() || veto.project == candidate.project)

@@ -184,6 +184,18 @@ fn slips_and_parts_of_words_are_found_and_told() {
 }
 
 #[test]
+fn slips_are_corrected_only_if_the_query_can_be_about_something_that_is_there() {
+    let mut memory = Memory::new();
+    let id = memory.observe("Read the manifest", "It lists refreshToken").to_string();
+    memory.index_some();
+    assert_eq!(memory.find("bread"), std::slice::from_ref(&id), "a slip alone");
+    assert!(memory.find("sourdough bread").is_empty(), "nothing is like sourdough");
+    for query in ["manifesto bread", "sourdough bread manifest", "refreshTokn", "refresTokn"] {
+        assert_eq!(memory.find(query), std::slice::from_ref(&id), "{query}");
+    }
+}
+
+#[test]
 fn filters_are_exact() {
     let memory = Memory::new();
     let sql = "INSERT INTO observations (uid, session_id, project, type, title, concepts, files_modified, created_at)
@@ -271,6 +283,16 @@ fn the_named_time_and_the_hits_of_the_session_lift_a_hit() {
     assert_eq!(parts.clues[0].0, "\"importer\"");
 }
 
+/// The text with every match in brackets.
+fn marked(snippet: &Snippet) -> String {
+    let mut text = snippet.text.clone();
+    for (start, end) in snippet.marks.iter().rev() {
+        text.insert(*end, ']');
+        text.insert(*start, '[');
+    }
+    text
+}
+
 #[test]
 fn matches_are_marked_in_title_and_snippet() {
     let memory = Memory::new();
@@ -279,8 +301,8 @@ fn matches_are_marked_in_title_and_snippet() {
     memory.observe("Connections time out", &long);
     let found = memory.ask(&request(&[("q", "pool connection 池")]));
     let hit = &found.hits[0];
-    assert_eq!(hit.title.marked("[", "]"), "[Connections] time out");
-    let snippet = hit.snippet.marked("[", "]");
+    assert_eq!(marked(&hit.title), "[Connections] time out");
+    let snippet = marked(&hit.snippet);
     assert!(snippet.contains("the [connectionPool] timed out while"), "{snippet}");
     assert!(snippet.starts_with('…') && snippet.ends_with('…') && snippet.len() < 260, "{snippet}");
 }

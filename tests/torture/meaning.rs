@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-use claude_mem::search::embedding::{self, Embedder, Pace, Role, text_of};
+use claude_mem::search::embedding::{self, Pace, Role, text_of};
 use claude_mem::store::index::search::{Kind, Place, Range, document};
 use claude_mem::store::index::{progress, vectors};
 

@@ -40,6 +40,8 @@ const MOST_ROWS: usize = 40_000;
 /// Rows of the first window where only common words were asked for; all lists in it are at most this long together.
 const WINDOW: usize = 4_000;
 const WINDOW_LISTS: usize = 20_000;
+/// The factor by which the next window reaches farther back.
+const MORE: f64 = 16.0;
 /// Of more words than this no row has them all.
 const MOST_TOGETHER: usize = 8;
 /// Rows with all of several common words that are read, as a multiple of `search.depth`.
@@ -195,15 +197,15 @@ fn newest_with(
         let scores = together.into_iter().map(|place| (place, 0.0)).collect();
         found = passing(best_first(scope, scores), passes, most)?;
     }
-    let mut windows = scope.windows(WINDOW.min(WINDOW_LISTS / clues.len()));
-    while found.len() < most
-        && let Some(ranges) = windows.next(database)?
-    {
+    let first = WINDOW.min(WINDOW_LISTS / clues.len()) as f64;
+    let (mut younger, mut older) = (0.0, (first / scope.rows.max(1.0)).min(1.0));
+    while found.len() < most && younger < 1.0 {
         let mut scores = Scores::new();
-        for range in ranges {
+        for range in scope.ranges(database, younger, older)? {
             let mut in_range = Scores::new();
             for (expression, value) in clues {
-                let list = scope.matching_in(database, &format!("{OWN} : {expression}"), range)?;
+                let list =
+                    scope.matching_in(database, &format!("{OWN} : {expression}"), range, usize::MAX)?;
                 add(&mut in_range, &list, *value);
             }
             scores.extend(in_range);
@@ -212,22 +214,28 @@ fn newest_with(
         let known = found.clone();
         let is_new = |place: Place| Ok(!known.contains(&place) && passes(place)?);
         found.extend(passing(best_first(scope, scores), &is_new, room)?);
+        (younger, older) = (older, (older * MORE).min(1.0));
     }
     Ok(found)
 }
 
 /// Replaces words that no row has by known ones that are like them. `read` looks a clue up again, and is false if no row has it.
+/// If no word is known and one is like no other, nothing is replaced: the query is about something that is not there.
 fn correct(
     database: &Connection,
     query: &mut Query,
     unknown: &[usize],
     mut read: impl FnMut(usize, &Clue) -> Result<bool, StoreError>,
 ) -> Result<Vec<(String, String)>, StoreError> {
+    let is_any_known = unknown.len() < query.clues.len();
     let unknown: Vec<usize> =
         unknown.iter().copied().filter(|at| query.clues[*at].asked.chars().count() > 2).collect();
     let asked: Vec<&str> = unknown.iter().map(|at| query.clues[*at].asked.as_str()).collect();
     let guesses = spelling::guesses(database, &asked)?;
     let mut corrections = Vec::new();
+    if !is_any_known && guesses.iter().any(Vec::is_empty) {
+        return Ok(corrections);
+    }
     for (at, guesses) in unknown.into_iter().zip(guesses) {
         let Some(best) = guesses.first() else { continue };
         let words: Vec<String> = guesses.iter().map(|guess| format!("\"{}\"", guess.word)).collect();

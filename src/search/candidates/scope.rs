@@ -1,15 +1,10 @@
 //! The rows that a search looks at: of all projects or of one, all of them or the newest.
 
-use std::borrow::Cow;
-
 use rusqlite::Connection;
 
 use crate::store::StoreError;
 use crate::store::index::search as index;
 use crate::store::index::search::{IndexedProject, Kind, Place, Range};
-
-/// The factor by which the next window reaches farther back.
-const MORE: f64 = 16.0;
 
 /// A half of all rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,22 +58,21 @@ impl Scope {
         expression: &str,
         limit: usize,
     ) -> Result<Vec<Place>, StoreError> {
-        index::matching(database, &self.narrowed(expression), self.range, limit)
+        self.matching_in(database, expression, self.range, limit)
     }
 
-    /// The newest rows first, about `rows` of them, then more and more of the older ones.
-    pub fn windows(&self, rows: usize) -> Windows<'_> {
-        Windows { scope: self, younger: 0.0, older: self.share(rows) }
-    }
-
-    /// The places of a range that an expression matches.
+    /// The same in a range.
     pub fn matching_in(
         &self,
         database: &Connection,
         expression: &str,
         range: Range,
+        limit: usize,
     ) -> Result<Vec<Place>, StoreError> {
-        index::matching(database, &self.narrowed(expression), range, usize::MAX)
+        match &self.also {
+            Some(also) => index::matching(database, &format!("({expression}) AND {also}"), range, limit),
+            None => index::matching(database, expression, range, limit),
+        }
     }
 
     /// The older or the newer half of what is in it, by project and kind.
@@ -96,17 +90,13 @@ impl Scope {
         ranges
     }
 
-    fn share(&self, rows: usize) -> f64 {
-        (rows as f64 / self.rows.max(1.0)).min(1.0)
-    }
-
     /// The share of its kind that is newer than a place: kinds have ids of their own, but all grow with time.
     pub fn age(&self, place: Place) -> f64 {
         1.0 - place.id() as f64 / self.largest[place.kind() as usize].max(1) as f64
     }
 
     /// The places of such an age, by project and kind, where there are any: the index seeks every word in every range.
-    fn ranges(&self, database: &Connection, younger: f64, older: f64) -> Result<Vec<Range>, StoreError> {
+    pub fn ranges(&self, database: &Connection, younger: f64, older: f64) -> Result<Vec<Range>, StoreError> {
         let mut ranges = Vec::new();
         for project in self.projects.iter().filter(|project| project.rows > 0) {
             for kind in Kind::ALL {
@@ -127,32 +117,5 @@ impl Scope {
             Some(also) => index::matching(database, also, self.range, usize::MAX),
             None => index::places(database, self.range),
         }
-    }
-
-    fn narrowed<'e>(&self, expression: &'e str) -> Cow<'e, str> {
-        match &self.also {
-            Some(also) => Cow::Owned(format!("({expression}) AND {also}")),
-            None => Cow::Borrowed(expression),
-        }
-    }
-}
-
-/// Steps back in time through a scope.
-#[derive(Debug)]
-pub struct Windows<'a> {
-    scope: &'a Scope,
-    younger: f64,
-    older: f64,
-}
-
-impl Windows<'_> {
-    /// The ranges of the next window, by project and kind; nothing at the end.
-    pub fn next(&mut self, database: &Connection) -> Result<Option<Vec<Range>>, StoreError> {
-        if self.younger >= 1.0 {
-            return Ok(None);
-        }
-        let ranges = self.scope.ranges(database, self.younger, self.older)?;
-        (self.younger, self.older) = (self.older, (self.older * MORE).min(1.0));
-        Ok(Some(ranges))
     }
 }

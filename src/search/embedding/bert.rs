@@ -9,10 +9,11 @@ use rten_tensor::prelude::*;
 
 use super::published::Published;
 use super::wordpiece::WordPiece;
-use super::{Embedder, EmbeddingError, Pace, Role, Scale, Vector, package};
+use super::{EmbeddingError, Pace, Role, Scale, Vector, package};
 use crate::search::language::glossary::in_english;
 
-const DIMENSION: usize = 384;
+/// The number of dimensions of a direction.
+pub const DIMENSION: usize = 384;
 /// The longest text that the models were made for, in tokens.
 const MOST_TOKENS: usize = 256;
 
@@ -80,6 +81,23 @@ impl Bert {
         }
         bert.center = center;
         Ok(bert)
+    }
+
+    /// The name of the model; vectors of other models are not compared with its own.
+    pub fn name(&self) -> &'static str {
+        self.published.name
+    }
+
+    /// The range of its likenesses.
+    pub fn scale(&self) -> Scale {
+        self.published.scale
+    }
+
+    /// The direction of a text.
+    pub fn embed(&self, text: &str, role: Role, pace: Pace) -> Result<Vector, EmbeddingError> {
+        let mut values = self.values(text, role, pace)?;
+        values.iter_mut().zip(&self.center).for_each(|(value, center)| *value -= center);
+        Ok(Vector::new(&values))
     }
 
     /// The direction of a text as the model gives it, of length 1.
@@ -182,24 +200,4 @@ fn vocabulary() -> Option<WordPiece> {
     let unpacked =
         miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(VOCABULARY, MOST_VOCABULARY_BYTES).ok()?;
     WordPiece::new(std::str::from_utf8(&unpacked).ok()?)
-}
-
-impl Embedder for Bert {
-    fn name(&self) -> &'static str {
-        self.published.name
-    }
-
-    fn scale(&self) -> Scale {
-        self.published.scale
-    }
-
-    fn dimension(&self) -> usize {
-        DIMENSION
-    }
-
-    fn embed(&self, text: &str, role: Role, pace: Pace) -> Result<Vector, EmbeddingError> {
-        let mut values = self.values(text, role, pace)?;
-        values.iter_mut().zip(&self.center).for_each(|(value, center)| *value -= center);
-        Ok(Vector::new(&values))
-    }
 }

@@ -10,7 +10,7 @@ mod wordpiece;
 
 use std::path::{Path, PathBuf};
 
-pub use bert::Bert;
+pub use bert::{Bert, DIMENSION};
 pub use published::{ALL, Published, installed};
 pub use vector::Vector;
 
@@ -35,18 +35,6 @@ impl Default for Scale {
     fn default() -> Self {
         ALL[0].scale
     }
-}
-
-/// Turns texts into directions.
-pub trait Embedder: Send + Sync {
-    /// The name of the model; vectors of other models are not compared with its own.
-    fn name(&self) -> &'static str;
-    /// The range of its likenesses.
-    fn scale(&self) -> Scale;
-    /// The number of dimensions of a direction.
-    fn dimension(&self) -> usize;
-    /// The direction of a text.
-    fn embed(&self, text: &str, role: Role, pace: Pace) -> Result<Vector, EmbeddingError>;
 }
 
 /// The part of a text in a search. Some models read both parts differently.
@@ -92,7 +80,7 @@ pub fn load(models: &Path) -> Option<Result<Bert, EmbeddingError>> {
 const MOST_OF_A_QUESTION: usize = 400;
 
 /// The meaning of a query; nothing if the query is empty.
-pub fn of_query(query: &str, model: &dyn Embedder) -> Result<Option<QueryEmbedding>, EmbeddingError> {
+pub fn of_query(query: &str, model: &Bert) -> Result<Option<QueryEmbedding>, EmbeddingError> {
     let query = words_cut(query.trim(), MOST_OF_A_QUESTION);
     if query.is_empty() {
         return Ok(None);

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::search::language::words::fold_into;
+use crate::search::language::words::{fold_into, is_word};
 
 /// A vocabulary, and how to write texts in it.
 #[derive(Debug)]
@@ -36,51 +36,30 @@ impl WordPiece {
                 break;
             }
             fold_into(word, &mut folded);
-            self.add_pieces(&folded, &mut ids);
+            // A word that cannot be cut up is unknown as a whole.
+            ids.extend(self.pieces_of(&folded).unwrap_or_else(|| vec![self.unknown]));
         }
         ids.truncate(most.saturating_sub(1));
         ids.push(self.end);
         ids
     }
 
-    /// Longest pieces first; a word that cannot be cut up is unknown as a whole.
-    fn add_pieces(&self, word: &str, ids: &mut Vec<i32>) {
-        if word.is_empty() {
-            return;
-        }
+    /// The longest pieces that a folded word can be cut into; nothing if it cannot.
+    fn pieces_of(&self, word: &str) -> Option<Vec<i32>> {
         if word.len() > LONGEST_WORD && word.chars().count() > LONGEST_WORD {
-            ids.push(self.unknown);
-            return;
+            return None;
         }
-        let before = ids.len();
-        let mut start = 0;
-        let mut piece = String::new();
-        while start < word.len() {
-            let mut end = word.len();
-            let found = loop {
-                piece.clear();
-                if start > 0 {
-                    piece.push_str("##");
-                }
-                piece.push_str(&word[start..end]);
-                if let Some(id) = self.pieces.get(piece.as_str()) {
-                    break Some(*id);
-                }
-                match word[start..end].char_indices().next_back() {
-                    Some((cut, _)) if cut > 0 => end = start + cut,
-                    _ => break None,
-                }
-            };
-            match found {
-                Some(id) => ids.push(id),
-                None => {
-                    ids.truncate(before);
-                    ids.push(self.unknown);
-                    return;
-                }
-            }
-            start = end;
+        let mut ids = Vec::new();
+        let mut rest = word;
+        while !rest.is_empty() {
+            let prefix = if ids.is_empty() { "" } else { "##" };
+            let known = |end: usize| self.pieces.get(format!("{prefix}{}", &rest[..end]).as_str());
+            let mut ends = rest.char_indices().map(|(at, c)| at + c.len_utf8()).rev();
+            let (end, id) = ends.find_map(|end| Some((end, *known(end)?)))?;
+            ids.push(id);
+            rest = &rest[end..];
         }
+        Some(ids)
     }
 }
 
@@ -101,17 +80,11 @@ fn basic_words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// True for punctuation, symbols and ideographs.
 fn stands_alone(c: char) -> bool {
-    let is_punctuation = if c.is_ascii() {
-        c.is_ascii_punctuation()
-    } else {
-        matches!(u32::from(c), 0xA1 | 0xA7 | 0xAB | 0xB6 | 0xB7 | 0xBB | 0xBF | 0x2010..=0x2027 | 0x2030..=0x205E
-            | 0x3001..=0x3003 | 0x3008..=0x3011 | 0x3014..=0x301F | 0x30FB | 0xFF01..=0xFF0F | 0xFF1A..=0xFF20
-            | 0xFF3B..=0xFF3D | 0xFF3F | 0xFF5B | 0xFF5D | 0xFF5F..=0xFF65)
-    };
     let is_ideograph = matches!(u32::from(c),
         0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x2CEAF | 0x2F800..=0x2FA1F);
-    is_punctuation || is_ideograph
+    is_ideograph || !is_word(c)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
+use super::stop_words;
 use super::words::{fold, words};
 
 /// On each line a word in English (the first of its group counts), German, Chinese and Japanese, between tabs: everyday words
@@ -12,18 +13,6 @@ const WORDS: &str = include_str!("../../../assets/glossary.tsv");
 
 /// Endings that German words take; a word is looked up with them first.
 const ENDINGS: [&str; 8] = ["en", "n", "e", "er", "es", "s", "te", "t"];
-
-/// Words that only German, and only English texts are full of. "in" or "was" are words of both.
-const GERMAN: [&str; 45] = [
-    "aber", "als", "am", "auch", "auf", "aus", "bei", "beim", "das", "dass", "dem", "der", "des", "durch",
-    "ein", "eine", "einem", "einen", "einer", "es", "fur", "hat", "im", "ist", "kein", "keine", "mit",
-    "nach", "nicht", "oder", "sich", "sind", "uber", "und", "vom", "von", "warum", "wenn", "wie", "wir",
-    "wird", "wurde", "wurden", "zu", "zum",
-];
-const ENGLISH: [&str; 26] = [
-    "and", "are", "as", "at", "by", "for", "from", "has", "how", "is", "it", "not", "of", "on", "our",
-    "that", "the", "this", "to", "we", "what", "when", "which", "why", "with", "you",
-];
 
 /// From other languages to English.
 #[derive(Default)]
@@ -87,13 +76,9 @@ impl Glossary {
 
 /// True if a text has more of the small words of German than of those of English.
 fn is_german(text: &str) -> bool {
-    let (mut german, mut english) = (0, 0);
-    for word in words(text).filter(|word| !word.unspaced) {
-        let word = fold(word.text);
-        german += usize::from(GERMAN.binary_search(&word.as_str()).is_ok());
-        english += usize::from(ENGLISH.binary_search(&word.as_str()).is_ok());
-    }
-    german > english
+    let folded: Vec<String> = words(text).filter(|word| !word.unspaced).map(|word| fold(word.text)).collect();
+    let count = |is_of: fn(&str) -> bool| folded.iter().filter(|word| is_of(word)).count();
+    count(stop_words::is_german) > count(stop_words::is_english)
 }
 
 #[cfg(test)]
@@ -123,11 +108,6 @@ mod tests {
         ] {
             assert!(in_english(text).is_empty(), "{text}");
         }
-    }
-
-    #[test]
-    fn small_words_are_sorted_for_the_look_up() {
-        assert!(GERMAN.is_sorted() && ENGLISH.is_sorted());
     }
 
     #[test]

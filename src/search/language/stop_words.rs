@@ -1,26 +1,38 @@
-//! Words that carry no meaning of their own in a question: English and German, folded.
+//! Words that carry no meaning of their own in a question, folded.
 
-/// True for a folded word that is one of them.
+/// True for a folded word that is one of them, in English or German.
 pub fn is_stop_word(word: &str) -> bool {
-    STOP_WORDS.split(' ').any(|known| known == word)
+    is_english(word) || is_german(word)
 }
 
-const STOP_WORDS: &str = "a ab aber about above after again against all alle allem allen aller alles als also am an and ander andere \
-    anderen anderer anderes any anything are as at auch auf aus be because been before bei being below between bin \
-    bis bist both but by can cannot could da damit dann das dass dein deine dem den denn der des dessen did die dies \
-    diese diesem diesen dieser dieses do doch does doing don done dort down du durch during each ein eine einem \
-    einen einer eines einig einige er es etwas euer few find for from fur further gegen get gets getting gewesen \
-    give got hab habe haben had has hat hatte hatten have having he her here hers hier him hin hinter his how i ich \
-    if ihr ihre im in indem ins into is isn ist it its itself ja jede jedem jeden jeder jedes jene just kann kein \
-    keine keinem keinen keiner konnen konnte let like ll machen make man many may me mehr mein meine might mit more \
-    most much muss musste must my nach nicht nichts no noch nor not now nun nur ob oder of off ohne on once one only \
-    onto or other our ours out over own per please re remember same sehr sein seine shall she should show sich sie \
-    since sind so solche soll sollte some something sondern sonst still such tell than that the their theirs them \
-    then there these they thing things this those through to too uber um und under uns unser unsere unter until up \
-    upon us use used using ve very via viel vom von vor wahrend wann war waren warst warum was wasn way we weg weil \
-    weiter welche welchem welchen welcher welches wenn werde werden were what when where whether which while who \
-    whom whose why wie wieder wieso will wir wird wirst with within without wo wohin wollen wollte worden would \
-    wurde wurden yet you your yours zu zum zur zwar zwischen";
+/// True for one of the English words.
+pub fn is_english(word: &str) -> bool {
+    ENGLISH.split(' ').any(|known| known == word)
+}
+
+/// True for one of the German words.
+pub fn is_german(word: &str) -> bool {
+    GERMAN.split(' ').any(|known| known == word)
+}
+
+const ENGLISH: &str = "a about above after again against all also am an and any anything are as at be because been before being below \
+    between both but by can cannot could did do does doing don done down during each few find for from further get \
+    gets getting give got had has have having he her here hers him his how i if in into is isn it its itself just \
+    let like ll make many may me might more most much must my no nor not now of off on once one only onto or other \
+    our ours out over own per please re remember same shall she should show since so some something still such tell \
+    than that the their theirs them then there these they thing things this those through to too under until up upon \
+    us use used using ve very via was wasn way we were what when where whether which while who whom whose why will \
+    with within without would yet you your yours";
+
+const GERMAN: &str = "ab aber alle allem allen aller alles als am an ander andere anderen anderer anderes auch auf aus bei bin bis \
+    bist da damit dann das dass dein deine dem den denn der des dessen die dies diese diesem diesen dieser dieses \
+    doch dort du durch ein eine einem einen einer eines einig einige er es etwas euer fur gegen gewesen hab habe \
+    haben hat hatte hatten hier hin hinter ich ihr ihre im in indem ins ist ja jede jedem jeden jeder jedes jene \
+    kann kein keine keinem keinen keiner konnen konnte machen man mehr mein meine mit muss musste nach nicht nichts \
+    noch nun nur ob oder ohne sehr sein seine sich sie sind so solche soll sollte sondern sonst uber um und uns \
+    unser unsere unter viel vom von vor wahrend wann war waren warst warum was weg weil weiter welche welchem \
+    welchen welcher welches wenn werde werden wie wieder wieso will wir wird wirst wo wohin wollen wollte worden \
+    wurde wurden zu zum zur zwar zwischen";
 
 #[cfg(test)]
 mod tests {

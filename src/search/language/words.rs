@@ -26,7 +26,7 @@ pub fn is_unspaced(c: char) -> bool {
 }
 
 /// True for characters of words.
-fn is_word(c: char) -> bool {
+pub fn is_word(c: char) -> bool {
     if c.is_ascii() { c.is_ascii_alphanumeric() } else { c.is_alphanumeric() || is_mark(c) }
 }
 

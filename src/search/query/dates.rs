@@ -15,56 +15,46 @@ pub fn relative_days(text: &str, now: Millis) -> Option<String> {
     (!phrases.is_empty()).then(|| format!("({})", phrases.join(" OR ")))
 }
 
-/// The phrases for a word, given the words before it.
-fn phrases(before: &[String], word: &str, today: Date) -> Option<Vec<String>> {
-    let last = before.last().map_or("", String::as_str);
-    let back = match last {
-        "last" | "previous" | "past" | "letzte" | "letzten" | "letzter" => Some(1),
-        "this" | "diese" | "diesen" | "dieser" => Some(0),
-        _ => None,
-    };
-    match word {
-        "today" | "heute" => days(today, 0, 1),
-        "yesterday" | "gestern" => days(today, 1, 1),
-        "week" | "woche" => week(today, back?),
-        "month" | "monat" => month(today, back?),
-        "ago" => {
-            let count =
-                before.get(before.len().checked_sub(2)?)?.parse().ok().filter(|count| *count < MOST_BACK)?;
-            match last.trim_end_matches('s') {
-                "day" => days(today, count, 1),
-                "week" => week(today, count),
-                "month" => month(today, count),
-                _ => None,
-            }
-        }
-        _ if back == Some(1) || last == "on" => {
-            let weekday = WEEKDAYS.iter().position(|known| *known == word)?;
-            let since = today.weekday().since(Weekday::from_monday_zero_offset(weekday as i8).ok()?);
-            days(today, if since == 0 { 7 } else { i64::from(since) }, 1)
-        }
-        _ => None,
-    }
-}
-
 /// A query that names a longer time ago means no day.
 const MOST_BACK: i64 = 1_000;
 
 const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
+/// The phrases for a word, given the words before it.
+fn phrases(before: &[String], word: &str, today: Date) -> Option<Vec<String>> {
+    let last = before.last().map_or("", String::as_str);
+    let (unit, back) = match (last, word) {
+        (_, "today" | "heute") => ("day", 0),
+        (_, "yesterday" | "gestern") => ("day", 1),
+        (unit, "ago") => {
+            (unit.trim_end_matches('s'), before.get(before.len().checked_sub(2)?)?.parse().ok()?)
+        }
+        ("last" | "previous" | "past" | "on" | "letzte" | "letzten" | "letzter", unit) => (unit, 1),
+        ("this" | "diese" | "diesen" | "dieser", unit) => (unit, 0),
+        _ => return None,
+    };
+    if back >= MOST_BACK {
+        return None;
+    }
+    match unit {
+        "day" => days(today, back, 1),
+        "week" | "woche" => days(today, back * 7 + i64::from(today.weekday().to_monday_zero_offset()), 7),
+        "month" | "monat" => {
+            let month = today.first_of_month().checked_sub(back.months()).ok()?;
+            Some(vec![month.strftime("\"%B %Y\"").to_string()])
+        }
+        _ => {
+            let weekday = WEEKDAYS.iter().position(|known| *known == unit)?;
+            let since = today.weekday().since(Weekday::from_monday_zero_offset(weekday as i8).ok()?);
+            days(today, if since == 0 { 7 } else { i64::from(since) }, 1)
+        }
+    }
+}
+
 /// Phrases for `count` days, the first of them `back` days before today.
 fn days(today: Date, back: i64, count: i64) -> Option<Vec<String>> {
     let day = |offset: i64| today.checked_sub(back.days()).ok()?.checked_add(offset.days()).ok();
     (0..count).map(|offset| Some(day(offset)?.strftime("\"%-d %B %Y\"").to_string())).collect()
-}
-
-fn week(today: Date, back: i64) -> Option<Vec<String>> {
-    days(today, back * 7 + i64::from(today.weekday().to_monday_zero_offset()), 7)
-}
-
-fn month(today: Date, back: i64) -> Option<Vec<String>> {
-    let month = today.first_of_month().checked_sub(back.months()).ok()?;
-    Some(vec![month.strftime("\"%B %Y\"").to_string()])
 }
 
 #[cfg(test)]

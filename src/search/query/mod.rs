@@ -120,9 +120,10 @@ impl Query {
 
     fn add_humps(&mut self, word: &str, split: &[(usize, &str)]) {
         let joined: Vec<&str> = split.iter().map(|(_, part)| *part).collect();
-        let mut whole = word_clue(word, 1.0);
-        whole.expression = format!("({} OR {})", whole.expression, quoted(&joined.join(" ")));
-        self.add(whole);
+        // Slips are looked for in its parts.
+        let whole = Clue { asked: String::new(), ..word_clue(word, 1.0) };
+        let expression = format!("({} OR {})", whole.expression, quoted(&joined.join(" ")));
+        self.add(Clue { expression, ..whole });
         for part in joined.iter().filter(|part| part.len() > 1) {
             self.add(word_clue(part, 1.0));
         }

@@ -1,5 +1,8 @@
 //! The passage of a text that shows why it was found, with the matches marked.
 
+use std::cmp::Reverse;
+use std::iter::repeat_n;
+
 use super::matcher::Matcher;
 use crate::search::list;
 use crate::store::index::search::Document;
@@ -11,24 +14,6 @@ pub struct Snippet {
     pub text: String,
     /// The places of the matches.
     pub marks: Vec<(usize, usize)>,
-}
-
-impl Snippet {
-    /// The text with something before and after each match.
-    pub fn marked(&self, before: &str, after: &str) -> String {
-        let mut marked =
-            String::with_capacity(self.text.len() + self.marks.len() * (before.len() + after.len()));
-        let mut at = 0;
-        for &(start, end) in &self.marks {
-            marked.push_str(&self.text[at..start]);
-            marked.push_str(before);
-            marked.push_str(&self.text[start..end]);
-            marked.push_str(after);
-            at = end;
-        }
-        marked.push_str(&self.text[at..]);
-        marked
-    }
 }
 
 /// The length of a passage in bytes; it ends at a word.
@@ -47,19 +32,16 @@ pub fn snippet(document: &Document, matcher: &Matcher<'_>) -> Snippet {
 
 /// The marks of a text that is shown as a whole, for example a title.
 pub fn mark_all(text: &str, matcher: &Matcher<'_>) -> Snippet {
-    let ranges = matcher.ranges(text);
-    one_line(text, &ranges)
+    one_line("", text, &matcher.ranges(text))
 }
 
+/// The number of matches in the best passage of a text, and the passage.
 fn window(text: &str, matcher: &Matcher<'_>) -> (usize, Snippet) {
     let ranges = matcher.ranges(text);
     let within =
         |start: usize| ranges.iter().filter(|(from, to)| *from >= start && *to <= start + LENGTH).count();
-    let best = ranges
-        .iter()
-        .map(|(start, _)| *start)
-        .max_by_key(|start| (within(*start), std::cmp::Reverse(*start)));
-    match best {
+    let starts = ranges.iter().map(|(start, _)| *start);
+    match starts.max_by_key(|start| (within(*start), Reverse(*start))) {
         None => (0, Snippet::default()),
         Some(start) => (within(start), passage(text, start, &ranges)),
     }
@@ -75,14 +57,7 @@ fn passage(text: &str, around: usize, ranges: &[(usize, usize)]) -> Snippet {
         .filter(|(from, to)| *from >= start && *to <= end)
         .map(|(from, to)| (from - start, to - start))
         .collect();
-    let mut snippet = one_line(&text[start..end], &inside);
-    if start > 0 {
-        snippet.text.insert(0, '…');
-        snippet
-            .marks
-            .iter_mut()
-            .for_each(|(from, to)| (*from, *to) = (*from + '…'.len_utf8(), *to + '…'.len_utf8()));
-    }
+    let mut snippet = one_line(if start > 0 { "…" } else { "" }, &text[start..end], &inside);
     if end < text.len() {
         snippet.text.push('…');
     }
@@ -98,32 +73,19 @@ fn boundary(text: &str, at: usize) -> usize {
         .map_or(at, |blank| text.ceil_char_boundary(blank + 1))
 }
 
-/// The text on one line; marks keep their places.
-fn one_line(text: &str, ranges: &[(usize, usize)]) -> Snippet {
-    let mut snippet = Snippet::default();
-    let mut ranges = ranges.iter().copied().peekable();
-    let mut open = None;
-    for (at, c) in text.char_indices() {
-        if let Some((_, end)) = open.filter(|(_, end)| *end <= at) {
-            let _: usize = end;
-            close(&mut snippet, &mut open);
-        }
-        if let Some((_, to)) = ranges.next_if(|(from, _)| *from == at) {
-            open = Some((snippet.text.len(), to));
-        }
-        let is_blank = c.is_whitespace() || c.is_control();
-        if !is_blank {
-            snippet.text.push(c);
-        } else if !snippet.text.ends_with(' ') && !snippet.text.is_empty() {
-            snippet.text.push(' ');
+/// A text on one line behind `before`. Marks move with it.
+fn one_line(before: &str, text: &str, ranges: &[(usize, usize)]) -> Snippet {
+    let mut line = before.to_owned();
+    // The place in the line of each byte of the text.
+    let mut places = Vec::with_capacity(text.len() + 1);
+    for c in text.chars() {
+        places.extend(repeat_n(line.len(), c.len_utf8()));
+        if !c.is_whitespace() && !c.is_control() {
+            line.push(c);
+        } else if !line.is_empty() && !line.ends_with(' ') {
+            line.push(' ');
         }
     }
-    close(&mut snippet, &mut open);
-    snippet
-}
-
-fn close(snippet: &mut Snippet, open: &mut Option<(usize, usize)>) {
-    if let Some((start, _)) = open.take() {
-        snippet.marks.push((start, snippet.text.len()));
-    }
+    places.push(line.len());
+    Snippet { marks: ranges.iter().map(|(from, to)| (places[*from], places[*to])).collect(), text: line }
 }

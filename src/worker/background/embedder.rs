@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::similarity_threads::SimilarityPool;
 use crate::search::QueryEmbedding;
-use crate::search::embedding::{self, Bert, Embedder, EmbeddingError, Pace};
+use crate::search::embedding::{self, Bert, EmbeddingError, Pace};
 use crate::search::indexing::{EMBEDDED_AT_ONCE, EmbedError, vectors_for};
 use crate::store::StoreError;
 use crate::store::index::vectors;
@@ -54,7 +54,7 @@ impl EmbedderHandle {
             return None;
         }
         let model = self.model()?;
-        embedding::of_query(query, &*model).unwrap_or_else(|error| {
+        embedding::of_query(query, &model).unwrap_or_else(|error| {
             self.refuse(&error);
             None
         })
@@ -164,7 +164,7 @@ async fn embed_all(shared: &Arc<Shared>, running: &Running) -> Result<(), StoreE
         let batch = running.database.read(move |database| {
             let Some(model) = shared.embedder.model() else { return Ok(None) };
             let missing = vectors::missing(database, model.name(), EMBEDDED_AT_ONCE)?;
-            match vectors_for(database, &missing, &*model, Pace::InTheBackground) {
+            match vectors_for(database, &missing, &model, Pace::InTheBackground) {
                 Ok(made) => Ok(Some((missing, made, model))),
                 Err(EmbedError::Store(error)) => Err(error),
                 Err(EmbedError::QueryEmbedding(error)) => {
@@ -178,7 +178,7 @@ async fn embed_all(shared: &Arc<Shared>, running: &Running) -> Result<(), StoreE
             break;
         }
         let storing = running.database.write(move |database| {
-            vectors::store(database, model.name(), model.dimension(), &missing, &made)
+            vectors::store(database, model.name(), embedding::DIMENSION, &missing, &made)
         });
         storing.await?;
         tokio::time::sleep(BATCH_PAUSE).await;

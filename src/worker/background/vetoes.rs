@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::api::Veto;
 use crate::clock;
-use crate::search::embedding::{Embedder, EmbeddingError};
+use crate::search::embedding::{Bert, EmbeddingError};
 use crate::search::restatement::{Candidate, Vetoed, is_vetoed};
 use crate::store::StoreError;
 use crate::store::corrections::vetoes::{self, Compared, ComparedStatement};
@@ -46,7 +46,7 @@ pub async fn enforce(shared: &Arc<Shared>, running: &Arc<Running>) -> Result<(),
     let here = shared.clone();
     let compare = move || {
         let model = here.embedder.model().filter(|_| has_model);
-        let found = restated(&statements, &known, model.as_deref().map(|model| model as &dyn Embedder));
+        let found = restated(&statements, &known, model.as_deref());
         found.inspect_err(|error| here.embedder.refuse(error)).ok()
     };
     let Ok(Some(found)) = tokio::task::spawn_blocking(compare).await else { return Ok(()) };
@@ -61,7 +61,7 @@ pub async fn enforce(shared: &Arc<Shared>, running: &Arc<Running>) -> Result<(),
 fn restated(
     statements: &[ComparedStatement],
     known: &[Veto],
-    model: Option<&dyn Embedder>,
+    model: Option<&Bert>,
 ) -> Result<Vec<ComparedStatement>, EmbeddingError> {
     // A line of a context is no statement: it is blocked by its own key.
     let vetoed: Vec<Vetoed> = known
