@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::Material;
-use super::prose::Section;
+use super::prose::{Section, whole_sentences};
 use crate::compress::turn::Turn;
 use crate::text::{pattern, push_new};
 use crate::tools::{Action, Outcome, Purpose};
@@ -19,7 +19,7 @@ const FACT_COLUMNS: usize = 300;
 /// The facts of a turn, decisions first.
 pub(super) fn facts(turn: &Turn, material: &Material) -> Vec<String> {
     let mut facts = Vec::new();
-    let mut push = |fact: &str| push_new(&mut facts, &super::clause(fact, FACT_COLUMNS), MOST_FACTS);
+    let mut push = |fact: &str| push_new(&mut facts, &whole_sentences(fact, FACT_COLUMNS), MOST_FACTS);
     decisions(turn).iter().for_each(|fact| push(fact));
     let stated = material.body().filter(|statement| statement.section != Section::Proposal);
     for statement in stated.filter(|statement| is_decision(&statement.text)) {
@@ -28,7 +28,7 @@ pub(super) fn facts(turn: &Turn, material: &Material) -> Vec<String> {
     commits(turn).iter().for_each(|fact| push(fact));
     result(turn).iter().for_each(|fact| push(fact));
     let rows = material.statements.iter().filter(|row| row.is_row && row.section != Section::Aside);
-    rows.take(MOST_ROWS).for_each(|row| push(&row.text));
+    rows.take(MOST_ROWS).for_each(|row| push(&row.shown(None)));
     facts
 }
 

@@ -21,7 +21,7 @@ const FILLER: [&str; 6] = [
       \b(pass(es|ed|ing)?|(is|are|lint|now|still|all)\ clean|cleanly|green|succeed(s|ed)?|successful(ly)?|compile[sd]?|builds|in\ (place|order)|look(s|ing)?\ (good|correct|clean|right)
       |(is|are)\ (now\ )?(complete|done|good|fixed|ready|working|up\ to\ date|staged)|no\ (issues|errors|regressions|warnings|problems)|(issues|errors|warnings)\ (found|remain))\b[^.]*",
     // Announcements.
-    r"(now\ )?i\ (can\ )?(now\ )?(fully\ |clearly\ )?(understand|see)\b.*|(the\ )?(analysis|review|investigation)\ (is\ )?(done|complete)\b.*|(solved|fixed|done|implemented|completed|shipped)\ and\ (committed|pushed|tested|verified)\b.*|(all|both)\b[^.]*\b(fixes|changes|updates|items)\ are\ in\b.*|(i('ve|\ have)?\ )?(completed|finished)\ (a|the|my)\ \w*\ ?(search|review|pass|analysis|audit)\b.*|(i\ have|i've|i)\ fixed\ (it|this|(the|both)\ \w+)|(i\ )?(have\ )?found\ (it|the\ (root\ cause|actual\ bug|problem|issue|bug))
+    r"(now\ )?i\ (can\ )?(now\ )?(fully\ |clearly\ )?(understand|see)\b.*|(the\ )?(analysis|review|investigation)\ (is\ )?(done|complete)\b.*|(all\ )?(the\ )?(root\ cause|bug|issue|claims?|\d+)\ (is\ |are\ )?(now\ )?(verified|confirmed|identified|found)\b.*|(solved|fixed|done|implemented|completed|shipped)\ and\ (committed|pushed|tested|verified)\b.*|(all|both)\b[^.]*\b(fixes|changes|updates|items)\ are\ in\b.*|(i('ve|\ have)?\ )?(completed|finished)\ (a|the|my)\ \w*\ ?(search|review|pass|analysis|audit)\b.*|(i\ have|i've|i)\ fixed\ (it|this|(the|both)\ \w+)|(i\ )?(have\ )?found\ (it|the\ (root\ cause|actual\ bug|problem|issue|bug))
       |(here('s|\ is|\ are)|below\ (is|are)|the\ following|in\ summary|to\ summarize|let\ me|now\ (let\ me|i('ll|\ will|\ have|\ need))|i('ll|\ will|\ am\ going\ to|'m\ going\ to)
       |first,?\ (let|i)|next,?\ (let|i)|(i('ve|\ have)\ )?gathered\ (all|enough)|i\ (now\ )?have\ (all|enough|everything|a\ (clear|complete|full|good))|based\ on\ (my|the|your)\b[^,]*)\b.*
       |(i('ve|\ have)|we('ve|\ have)|i)\ (successfully\ |now\ )?(completed|finished|implemented|made|updated|applied|verified|summarized|created|reviewed|analyzed|compiled|done)\b
@@ -45,7 +45,8 @@ const FILLER: [&str; 6] = [
 pub(super) fn is_filler(text: &str) -> bool {
     let is_label = |label: &str| label.split_whitespace().count() <= 4;
     let behind = [" - ", " — ", ": "].iter().find_map(|mark| text.split_once(mark));
-    is_empty(text) || behind.is_some_and(|(label, rest)| is_label(label) && is_empty(rest))
+    let is_introduced = text.split_once(": ").is_some_and(|(lead, rest)| is_hedged(lead) && !is_empty(rest));
+    !is_introduced && is_empty(text) || behind.is_some_and(|(label, rest)| is_label(label) && is_empty(rest))
 }
 
 fn is_empty(text: &str) -> bool {
@@ -77,6 +78,16 @@ pub(super) fn without_opener(text: &str) -> String {
         rest = statement;
     }
     if rest.len() == text.len() { text.to_owned() } else { capitalised(rest) }
+}
+
+/// True for an introduction that says how sure its author is of what follows: "Here's what I think happened:".
+pub(super) fn is_hedged(lead: &str) -> bool {
+    static HEDGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        pattern(
+            r"(?i)\b(i think|i believe|likely|probabl[ey]|perhaps|guess|suspect\w*|hypothes\w+|theory|assum\w+|possib\w+|potential\w*|might|could|would|should|propos\w+|suggest\w+|recommend\w*|plan|option|options|wahrscheinlich|vermutlich)\b",
+        )
+    });
+    HEDGE.as_ref().is_some_and(|hedge| hedge.is_match(lead))
 }
 
 /// True for lines that introduce offers, options or possibilities.

@@ -17,8 +17,9 @@ use request::{Asked, Plan, plan};
 use crate::compress::turn::Turn;
 use crate::model::{ObservationDraft, ObservationType, SummaryDraft};
 use crate::text::{capitalised, shorten};
+use crate::tools::path::file_name;
 use crate::tools::{Action, Purpose, ToolEvent};
-use prose::{Section, Statement};
+use prose::{Section, Statement, whole_sentences};
 
 /// The version of these rules, stored with every note.
 pub const VERSION: &str = "local-3";
@@ -27,7 +28,7 @@ pub const VERSION: &str = "local-3";
 const SUMMARY_BYTES: usize = 480;
 /// Maximum length of a summary, and of a statement in it, in bytes. Both are cut at the end of a clause.
 const SUMMARY_COLUMNS: usize = 1_000;
-const STATEMENT_COLUMNS: usize = 560;
+const STATEMENT_COLUMNS: usize = 640;
 /// Maximum length of the detail, in bytes, and of what other closing messages add to it. A search finds only what is stored.
 const DETAIL_BYTES: usize = 3_200;
 const OTHER_CLOSINGS_BYTES: usize = 1_600;
@@ -131,7 +132,7 @@ pub fn summarize(turn: &Turn, note: &Note) -> SummaryDraft {
 /// The outcome of the turn in one sentence: its first statement.
 fn outcome(observation: &ObservationDraft) -> String {
     let summary = observation.summary.as_deref().unwrap_or_default();
-    request::whole_sentences(summary, 200)
+    whole_sentences(summary, 200)
 }
 
 /// The statements of a turn, from the first source that has any: closing message, reports, commit bodies.
@@ -142,6 +143,10 @@ struct Material {
     own_title: Option<String>,
     /// Statements of the closing messages that `statements` leaves out, oldest first.
     others: Vec<Statement>,
+    /// True if the turn changed tests alone. Its closing message often tells once more what they test.
+    is_tests: bool,
+    /// True if the statements are those of a subagent, whose report answers its own task and not the request.
+    is_reported: bool,
     /// The plan that the turn carries out, if there is one.
     plan: Option<Plan>,
     /// Sections that can stand in title and summary. Proposals count only where nothing was changed, and asides only where
@@ -169,12 +174,22 @@ impl Material {
         let reports = turn.reports();
         let reports = reports.iter().map(|(_, text)| text.as_str());
         let bodies = turn.commits().into_iter().map(|commit| commit.body.as_str());
-        let mut read = 0;
-        for text in closings.iter().copied().chain(reports).chain(bodies) {
+        let (mut read, mut is_reported) = (0, false);
+        let sources = closings.iter().copied().map(|text| (text, false));
+        let sources = sources.chain(reports.map(|text| (text, true))).chain(bodies.map(|text| (text, false)));
+        for (text, is_report) in sources {
             if says_little(&statements) {
                 read += 1;
-                let (title, new) = prose::titled_statements(&local(text));
-                own_title = own_title.or(title.filter(|_| statements.is_empty()));
+                let (title, mut new) = prose::titled_statements(&local(text));
+                is_reported |= is_report && statements.is_empty();
+                for statement in &mut new {
+                    if is_report {
+                        statement.put_below("Agent's report");
+                    } else if !turn.has_changed() && statement.is_below_solution() {
+                        statement.heading = format!("Proposed: {}", statement.heading);
+                    }
+                }
+                own_title = own_title.or(title.filter(|_| statements.is_empty() && !is_report));
                 let is_new = |new: &Statement| {
                     !statements.iter().any(|known| known.text.eq_ignore_ascii_case(&new.text))
                 };
@@ -187,6 +202,16 @@ impl Material {
             _ => None,
         });
         let plan = turn.request().and_then(plan).or(approved);
+        let files = turn.changed_files();
+        let is_tests = !files.is_empty() && files.iter().all(|file| file.to_lowercase().contains("test"));
+        // Below "Tests", what the turn itself changed is no aside.
+        let own = turn.functions.iter().filter_map(|name| name.rsplit(['.', ':']).next());
+        let own: Vec<&str> = own.chain(files.iter().map(|file| file_name(file))).collect();
+        for aside in statements.iter_mut().filter(|statement| statement.section == Section::Aside) {
+            if own.iter().any(|name| name.len() > 4 && aside.text.contains(name)) {
+                aside.section = Section::Body;
+            }
+        }
         let has = |sections: &[Section]| {
             statements.iter().any(|statement| !statement.is_row && sections.contains(&statement.section))
         };
@@ -200,7 +225,7 @@ impl Material {
         // Shorter ones report progress or an errand.
         let others = closings.iter().skip(read).filter(|text| text.chars().count() >= FINDING_CHARS).rev();
         let others = others.flat_map(|text| prose::statements(&local(text))).collect();
-        Self { statements, own_title, others, plan, sections }
+        Self { statements, own_title, others, is_tests, is_reported, plan, sections }
     }
 
     /// Statements that can stand in a summary.
@@ -208,6 +233,13 @@ impl Material {
         self.statements
             .iter()
             .filter(|statement| !statement.is_row && self.sections.contains(&statement.section))
+    }
+
+    /// The same, without what a turn of tests alone cannot have changed.
+    fn told(&self) -> impl Iterator<Item = &Statement> {
+        let is_own = |statement: &&Statement| statement.text.to_lowercase().contains("test");
+        let is_all = !self.is_tests || !self.body().any(|statement| is_own(&statement));
+        self.body().filter(move |statement| is_all || is_own(statement))
     }
 
     fn finds_something(&self) -> bool {
@@ -239,7 +271,7 @@ fn summary(turn: &Turn, material: &Material, title: &str) -> Option<String> {
             && !statement.text.ends_with(['?', ':'])
             && !is_near(&statement.text, title)
     };
-    let body: Vec<&Statement> = material.body().filter(stands).collect();
+    let body: Vec<&Statement> = material.told().filter(stands).collect();
     // The answer to a question ends with its conclusion; a report of work begins with its result.
     let verdict = (!turn.has_changed()).then(|| body.iter().rposition(|known| known.is_verdict)).flatten();
     let last = || body.len().checked_sub(1).filter(|_| !turn.has_changed());
@@ -261,7 +293,7 @@ fn summary(turn: &Turn, material: &Material, title: &str) -> Option<String> {
     at.sort_unstable();
     let mut chosen: Vec<&Statement> = at.into_iter().map(|at| body[at]).collect();
     // The title has it already; repeating it is better than an empty summary.
-    let fallback = || material.body().find(|statement| statement.text.split_whitespace().count() >= 3);
+    let fallback = || material.told().find(|statement| statement.text.split_whitespace().count() >= 3);
     let rows = || material.statements.iter().filter(|statement| statement.is_row).take(2);
     if chosen.is_empty() {
         chosen.extend(fallback());
@@ -291,7 +323,7 @@ fn summary(turn: &Turn, material: &Material, title: &str) -> Option<String> {
 fn shown<'a>(statements: &'a [&Statement]) -> impl Iterator<Item = String> + 'a {
     statements.iter().enumerate().map(|(at, statement)| {
         let previous = at.checked_sub(1).map(|at| statements[at]);
-        clause(&statement.shown(previous), STATEMENT_COLUMNS)
+        whole_sentences(&statement.shown(previous), STATEMENT_COLUMNS)
     })
 }
 
@@ -306,20 +338,6 @@ fn asked(turn: &Turn, kind: Asked) -> Option<String> {
     request::lines(turn.request()?).into_iter().find(|(known, _)| *known == kind).map(|(_, line)| line)
 }
 
-/// The text, or as many of its sentences and clauses as fit. A condition behind a comma or in parentheses stays.
-fn clause(text: &str, columns: usize) -> String {
-    if text.len() <= columns {
-        return text.to_owned();
-    }
-    let head = crate::text::head(text, columns);
-    let ends = [". ", "; "];
-    let cut = ends.iter().filter_map(|end| head.rfind(end)).max().filter(|cut| *cut >= columns / 8);
-    match cut {
-        Some(cut) => head[..cut].to_owned(),
-        None => shorten(text, columns + columns / 2),
-    }
-}
-
 /// The context of the plan, labelled: it describes the state before the turn.
 fn plan_reason(material: &Material) -> Option<String> {
     let context = &material.plan.as_ref()?.context;
@@ -331,7 +349,9 @@ fn outside_reason(turn: &Turn, material: &Material) -> Option<String> {
     let from_body = || {
         let commits = turn.commits();
         let mut statements = commits.iter().flat_map(|commit| prose::statements(&commit.body));
-        statements.find(Statement::gives_reason).map(|statement| clause(&statement.text, STATEMENT_COLUMNS))
+        statements
+            .find(Statement::gives_reason)
+            .map(|statement| whole_sentences(&statement.text, STATEMENT_COLUMNS))
     };
     let reported = || {
         let line = asked(turn, Asked::Report).filter(|_| turn.has_changed() && material.plan.is_none())?;
@@ -400,7 +420,7 @@ fn detail(turn: &Turn, material: &Material, title: &str, used: &str) -> Option<S
     };
     let rest: Vec<&Statement> = material.body().filter(is_kept).collect();
     let bodies = turn.commits().into_iter().flat_map(|commit| prose::statements(&commit.body));
-    let bodies = bodies.map(|statement| clause(&statement.text, STATEMENT_COLUMNS));
+    let bodies = bodies.map(|statement| whole_sentences(&statement.text, STATEMENT_COLUMNS));
     add(&mut lines, &mut plan_reason(material).into_iter().chain(shown(&rest)).chain(bodies), DETAIL_BYTES);
     let own = lines.len();
     let others = material.others.iter().filter(|statement| statement.section != Section::Aside);

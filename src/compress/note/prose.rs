@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::filler::{is_filler, is_offer, without_opener};
-use crate::text::{clean, each, one_line, pattern};
+use super::filler::{is_filler, is_hedged, is_offer, without_opener};
+use crate::text::{clean, each, one_line, pattern, shorten};
 
 /// One statement of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -57,6 +57,18 @@ impl Statement {
         }
     }
 
+    /// Puts its heading below another one.
+    pub fn put_below(&mut self, outer: &str) {
+        let separator = if self.heading.is_empty() { "" } else { ", " };
+        self.heading = format!("{outer}{separator}{}", self.heading);
+    }
+
+    /// True below "Solution" or "The fix", which is no more than a proposal where nothing was changed.
+    pub fn is_below_solution(&self) -> bool {
+        let lower = self.heading.to_lowercase();
+        ["solution", "fix"].iter().any(|word| lower == *word || lower.ends_with(&format!(" {word}")))
+    }
+
     /// Its sentences; of a list those of the introduction, then the items.
     pub fn lines(&self) -> Vec<String> {
         let whole = if self.items.is_empty() { &self.text } else { &self.lead };
@@ -94,7 +106,7 @@ const HEADING_BYTES: usize = 80;
 /// The level of a heading that is only a bold line.
 const BOLD_LEVEL: usize = 7;
 /// Length at which a list's statement takes no further item, in bytes.
-const LIST_BYTES: usize = 360;
+const LIST_BYTES: usize = 520;
 
 /// The statements of a message, in order, without filler.
 pub(super) fn statements(message: &str) -> Vec<Statement> {
@@ -214,6 +226,7 @@ impl Reader {
             return;
         }
         self.end_list();
+        let lead = self.lead.take().filter(|lead| is_needed(lead) && !is_offer(lead));
         let paragraph = plain(&std::mem::take(&mut self.paragraph));
         let kept = sentences(&paragraph).into_iter().map(|sentence| without_opener(&sentence));
         let mut kept: Vec<String> =
@@ -222,7 +235,10 @@ impl Reader {
             text.ends_with(':') || is_before_list && !text.ends_with(['.', '!', '?', '。'])
         };
         self.lead = kept.pop_if(introduces);
-        let text = kept.join(" ");
+        let mut text = kept.join(" ");
+        if let Some(lead) = lead.filter(|_| !text.is_empty()) {
+            text = format!("{lead} {text}");
+        }
         match self.statements.last_mut() {
             // "This means …" needs the statement right above it.
             Some(last) if self.is_adjacent && points_back(&text) && !last.is_row => {
@@ -246,7 +262,7 @@ impl Reader {
             self.is_adjacent = false;
             return;
         }
-        let lead = lead.filter(|lead| !is_filler(lead));
+        let lead = lead.filter(|lead| is_needed(lead));
         let is_alone = |item: &String| item.split_whitespace().count() >= 5;
         if lead.is_none() && self.section != Section::Open && items.iter().all(is_alone) {
             for text in items {
@@ -287,7 +303,8 @@ impl Reader {
     fn row(&mut self, line: &str) {
         let cells = line.trim_matches('|').replace(r"\|", "\u{1}");
         let cells: Vec<String> = cells.split('|').map(|cell| plain(&cell.replace('\u{1}', "|"))).collect();
-        if cells.iter().all(|cell| cell.chars().all(|char| "-: ".contains(char))) {
+        let is_rule = cells.iter().all(|cell| cell.chars().all(|char| "-: ".contains(char)));
+        if is_rule && !cells.iter().all(String::is_empty) {
             return;
         }
         if self.columns.is_empty() {
@@ -322,11 +339,14 @@ impl Reader {
         if !has_content || is_filler(&text) {
             return;
         }
-        let section = match text.split_once(": ").map(|(label, _)| section_of(label)) {
+        // The first cell of a row names a thing, not a section.
+        let label = text.split_once(": ").filter(|_| !statement.is_row);
+        let section = match label.map(|(label, _)| section_of(label)) {
             Some(Section::Body) | None => self.section,
             Some(section) => section,
         };
-        let heading = if statement.is_row { String::new() } else { self.heading_of(&text) };
+        let needs_heading = !statement.is_row || section == Section::Proposal;
+        let heading = if needs_heading { self.heading_of(&text) } else { String::new() };
         let is_verdict = statement.is_verdict || is_verdict(&heading);
         let is_loose = !self.is_adjacent && heading.is_empty() && points_back(&text);
         self.statements.push(Statement { text, heading, section, is_verdict, is_loose, ..statement });
@@ -344,6 +364,11 @@ impl Reader {
             || matches!(self.section, Section::Open | Section::Aside);
         if is_needless { String::new() } else { heading.clone() }
     }
+}
+
+/// True for an introduction without which its list or paragraph would say less, or something else.
+fn is_needed(lead: &str) -> bool {
+    is_hedged(lead) || !is_filler(lead)
 }
 
 /// Adds a nested item to its parent.
@@ -373,7 +398,7 @@ fn is_verdict(text: &str) -> bool {
 
 /// True for half a sentence.
 pub(super) fn is_dangling(text: &str) -> bool {
-    const DANGLING: &str = "and|or|because|but|with|to|of|for|if|when|that|the|a|an|in|on|by|from|as|is|are|so|not|since|yes|has|have|had|shows|show|see|like|includes|uses|will|be|was|were|both|its|via|following|than|into|at|creates|run|this|these|where|which|while|without|their|your|only|now";
+    const DANGLING: &str = "and|or|because|but|with|to|of|for|if|when|that|the|a|an|in|on|by|from|as|is|are|so|not|since|yes|has|have|had|shows|show|see|like|includes|uses|will|be|was|were|both|its|via|following|than|into|at|creates|run|this|these|where|which|while|without|their|your|only|now|either|through|been|code|between|about|until|during|per|under|over|whether|instead|means|says|reads|contains|returns|adds|takes|covers|cover";
     let last = text.rsplit(char::is_whitespace).next().unwrap_or_default().to_lowercase();
     let last = last.trim_matches(|char: char| !char.is_alphanumeric());
     each(DANGLING).any(|known| known == last) || text.ends_with(['…', ':', '-', '—'])
@@ -398,7 +423,7 @@ pub(super) fn points_back(sentence: &str) -> bool {
 fn is_neutral(heading: &str) -> bool {
     static NEUTRAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
-            r"(?ix)^((a\ |the\ |final\ |quick\ |overall\ |complete\ |brief\ )?(summary|changes?|results?|overview|details?|implementation|done|fixes|fixed|completed|findings?|key\ \w+|what\ \w+(\ \w+)?|updates?)(\ (of\ )?(the\ )?(changes?|made|summary|work|fix(es)?|implemented|investigation))*)?$",
+            r"(?ix)^((a\ |the\ |final\ |quick\ |overall\ |complete\ |brief\ )?(summary|changes?|results?|overview|details?|implementation|done|fixes|fixed|completed|findings?|key\ \w+|what\ (i\ |we\ |was\ |has\ |is\ )?(changed?|changes|did|done|new|fixed|added|implemented)|updates?)(\ (of\ )?(the\ )?(changes?|made|summary|work|fix(es)?|implemented|investigation))*)?$",
         )
     });
     let bare = heading.trim_matches(|char: char| !char.is_alphanumeric());
@@ -515,6 +540,27 @@ pub(super) fn sentences(text: &str) -> Vec<String> {
     found
 }
 
+/// As many whole sentences as fit, the first one always; none without the one behind it that limits it.
+pub(super) fn whole_sentences(text: &str, columns: usize) -> String {
+    const LIMITS: &str =
+        "however|but|although|though|except|unless|only|still|yet|that said|aber|jedoch|mais";
+    let all = sentences(text);
+    let is_limit = |sentence: &String| {
+        let lower = sentence.to_lowercase();
+        each(LIMITS).any(|start| lower.strip_prefix(start).is_some_and(|rest| rest.starts_with([' ', ','])))
+    };
+    let mut length = 0;
+    let fitting = all.iter().take_while(|sentence| {
+        length += sentence.len() + 1;
+        length <= columns
+    });
+    let mut count = fitting.count().max(1).min(all.len());
+    while count > 1 && all.get(count).is_some_and(is_limit) {
+        count -= 1;
+    }
+    shorten(&all[..count].join(" "), columns + columns / 2)
+}
+
 fn is_abbreviation(text: &str) -> bool {
     let last = text.trim_end_matches('.').rsplit([' ', '(']).next().unwrap_or_default().to_lowercase();
     matches!(
@@ -588,6 +634,14 @@ mod tests {
             texts("Fixed. The hook now counts only live jobs:\n```sh\njobs -r\n```\nRun:\n```sh\nx\n```"),
             ["The hook now counts only live jobs."]
         );
+    }
+
+    #[test]
+    fn a_cut_text_keeps_no_sentence_without_the_one_that_limits_it() {
+        let text =
+            "The row is kept. The work of the first prompt is lost. However, the overlap check handles that.";
+        assert_eq!(whole_sentences(text, 70), "The row is kept.");
+        assert_eq!(whole_sentences(text, 200), text);
     }
 
     #[test]

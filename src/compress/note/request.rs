@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::prose::{plain, sentences};
-use super::title::{TITLE_COLUMNS, is_banned, is_clear, is_clear_question, title_line};
+use super::prose::{plain, sentences, whole_sentences};
+use super::title::{is_banned, is_clear, is_clear_question, title_line};
 use crate::compress::turn::is_client_text;
-use crate::text::{capitalised, each, pattern, shorten};
+use crate::text::{capitalised, each, pattern};
 
 /// Maximum length of the context taken from a plan, in columns.
 const CONTEXT_COLUMNS: usize = 600;
@@ -99,20 +99,6 @@ fn context(plan: &str) -> String {
     whole_sentences(&complete.join(" "), CONTEXT_COLUMNS)
 }
 
-/// As many whole sentences as fit; the first one always.
-pub(super) fn whole_sentences(text: &str, columns: usize) -> String {
-    let mut kept = String::new();
-    for sentence in sentences(text) {
-        if !kept.is_empty() && kept.len() + sentence.len() >= columns {
-            break;
-        }
-        let separator = if kept.is_empty() { "" } else { " " };
-        kept.push_str(separator);
-        kept.push_str(&sentence);
-    }
-    shorten(&kept, columns * 2)
-}
-
 /// One line of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
@@ -142,15 +128,37 @@ pub(super) fn lines(request: &str) -> Vec<(Asked, String)> {
         let end = if is_question(&sentence) && sentence.contains('?') { "?" } else { "" };
         (kind, format!("{}{end}", title_line(&bare)))
     };
-    let found = opening(request).map(line);
-    found.filter(|(kind, line)| is_clear(line) && (*kind != Asked::Report || is_prose(line))).collect()
+    let found = opening(request).flat_map(|sentence| parts(&sentence)).map(line).enumerate();
+    // A prompt may begin with the heading of a report that was copied; elsewhere copied lines are output.
+    let is_typed = |at: usize, line: &str| is_prose(line) || at == 0 && !line.contains(['/', '\\']);
+    found
+        .filter(|(at, (kind, line))| is_clear(line) && (*kind != Asked::Report || is_typed(*at, line)))
+        .map(|(_, found)| found)
+        .collect()
+}
+
+/// "X is broken, can you fix Y?" → "Fix Y" and "X is broken"; the instruction goes first.
+fn parts(sentence: &str) -> Vec<String> {
+    static ASKING: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        pattern(r"(?i)(,|;| -|:| so| and)+ (please|can (you|we)|could (you|we)|let'?s|let us|wondering)\b")
+    });
+    let asking = ASKING.as_ref().and_then(|asking| asking.find(sentence)).filter(|found| found.start() > 20);
+    match asking {
+        Some(found) => {
+            let (report, asked) = sentence.split_at(found.start());
+            let asked = asked.trim_start_matches(|char: char| !char.is_alphabetic());
+            let asked = asked.strip_prefix("so ").or(asked.strip_prefix("and ")).unwrap_or(asked);
+            vec![asked.to_owned(), report.to_owned()]
+        }
+        None => vec![sentence.to_owned()],
+    }
 }
 
 /// The first sentences of a request; none of a command or of the client's text.
 fn opening(request: &str) -> impl Iterator<Item = String> {
     let is_typed = !request.trim_start().starts_with(['/', '<']);
     let sentences = if is_typed { sentences_of(request) } else { Vec::new() };
-    sentences.into_iter().take(3)
+    sentences.into_iter().take(6)
 }
 
 /// The question of a request in its own form, for a turn that only answered: "Can we drop X?" is not "Drop X".
@@ -163,14 +171,9 @@ pub(super) fn question(request: &str) -> Option<String> {
         let (bare, whole) = (without_politeness(asked), without_interjection(asked));
         let is_inquiry = begins_with(INQUIRIES, &bare);
         let line = match () {
-            () if is_inquiry && bare.len() <= TITLE_COLUMNS => capitalised(&bare),
-            () if !is_inquiry && sentence.contains('?') && whole.len() < TITLE_COLUMNS => {
-                format!("{}?", capitalised(&whole))
-            }
-            // Half a question has to be clear as a statement.
-            () if is_inquiry || is_question(&sentence) => {
-                return Some(title_line(&bare)).filter(|line| is_clear(line));
-            }
+            () if is_inquiry => title_line(&bare),
+            () if sentence.contains('?') => format!("{}?", title_line(&whole)),
+            () if is_question(&sentence) => title_line(&whole),
             () => return None,
         };
         is_clear_question(&line).then_some(line)
@@ -194,8 +197,9 @@ pub(super) fn stated(request: &str) -> Option<String> {
 
 /// The first words of a request as a title, clear or not; `None` if they say nothing.
 pub(super) fn first_line(request: &str) -> Option<String> {
-    let first = sentences_of(request).into_iter().next().map(|sentence| without_politeness(&sentence))?;
-    let line = title_line(&first);
+    let first = sentences_of(request).into_iter().next()?;
+    let line = title_line(&without_politeness(&first));
+    let line = if first.ends_with('?') { format!("{line}?") } else { line };
     let is_talk = ["I ", "I'm", "How about", "But ", "And ", "So ", "What about"]
         .iter()
         .any(|start| line.starts_with(start))
@@ -224,6 +228,11 @@ const VERBS: &str = "add|fix|remove|rename|move|make|change|update|use|implement
     behebe|füge|entferne|ändere|ajoute|corrige|supprime|renomme";
 /// Verbs that ask for an answer.
 const INQUIRIES: &str = "explain|compare|review|check|find|list|investigate|debug|analyze|analyse|verify|plan|design|look|see|tell|describe|prüfe|erkläre";
+
+/// True for a verb of development in its base form.
+pub(super) fn is_verb(word: &str) -> bool {
+    each(VERBS).any(|verb| verb == word)
+}
 
 fn begins_with(verbs: &'static str, line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default().to_lowercase();
@@ -275,7 +284,7 @@ fn is_paste(line: &str) -> bool {
     let letters = trimmed.chars().filter(|char| char.is_alphabetic()).count();
     static START: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
-            r#"(?i)^(error[: ]|(warning|fatal|remote|hint):|at |traceback|exit code|https?://|import |file "|--- |[\[(+@❯⏺⎿⨯•]|[$>] )"#,
+            r#"(?i)^(error[: ]|(warning|fatal|remote|hint):|at |traceback|exit code|https?://|import |file "|--- |===|(create|delete|rename) mode |[\w-]+: (cannot|no such|not found|error|command)|\d+ files? changed|[\[(+@❯⏺⎿⨯•]|[$>] )"#,
         )
     });
     line.starts_with("    ")
@@ -295,7 +304,9 @@ fn without_politeness(sentence: &str) -> String {
               |(quick\ |next\ )?(question|thing|one|note|idea)|for\ option\ \w+|side\ note|not\ sure\ but)\b[\s,.!:–-]+|check\s*:\s*
             |(can|could|would|will|should)\ (you|we|i)\ (please\ |also\ |maybe\ |then\ |now\ |not\ |just\ |try\ to\ )*
             |(i|we)\ ?('d|\ would)\ (like|love)\ (you\ |us\ )?to\ |(i|we)\ (want|need)\ (you\ )?to\ |(i\ (think|feel|guess|wonder)|i'm\ wondering)\ (now\ )?(like\ |if\ |that\ )?(we\ should\ |you\ should\ |it\ should\ )?
-            |(we|you)\ should\ (also\ |now\ |probably\ )*|i\ (just\ )?(realized|noticed|saw|found)\ (that\ )?
+            |(we|you)\ should\ (also\ |now\ |probably\ )*|i\ (just\ |also\ |now\ )*(realized|noticed|saw|found|see|understand)\ ((an\ issue|a\ bug|that|where|when)[\ ,:]+)*
+            |i\ (just\ |also\ )?(got|have|received)\ [^:.]*(feedback|comment|review|report|suggestion)[^:.]*:\s+
+            |thinking\ (again|about\ it)[\s:,]+|(but\ |i'?m\ |i\ was\ |just\ |now\ )*wondering(\ now|\ if|\ whether)*[\s:,]+|if\ that'?s\ the\ case,?\ |(we|you)\ need\ to\ |completely\ 
             |let'?s\ (also\ |now\ |just\ |then\ |try\ to\ |do\ )*|let\ us\ |help\ me\ (to\ )?|your\ task\ is\ to\ |go\ ahead\ and\ |feel\ free\ to\ |kannst\ du\ (bitte\ )?|bitte\ |peux-tu\ )",
         )
     });

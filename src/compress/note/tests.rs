@@ -82,7 +82,7 @@ fn a_list_below_a_bare_introduction_is_kept() {
     assert!(summary.contains("Added a check mark to the branch message"), "{summary}");
     assert_eq!(
         note.title.as_deref(),
-        Some("Added a call of `ensure_branch()` so both strategies create the branch (manual.rs)")
+        Some("Added a call of `ensure_branch()` so both strategies create the branch")
     );
 }
 
@@ -93,7 +93,7 @@ fn a_question_names_the_turn_that_only_answered_it() {
     let title = made(&turn(asked, closing, Vec::new())).title;
     assert_eq!(title.as_deref(), Some("Can we add a free field for the terminal to the form?"));
     let done = made(&turn(asked, closing, vec![edit("/p/form.yml")])).title;
-    assert_eq!(done.as_deref(), Some("Add a free field for the terminal to the form"));
+    assert_eq!(done.as_deref(), Some("Add a free field for the terminal to the form (form.yml)"));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn a_turn_without_a_closing_message_names_its_files() {
         turn("rename the session id column in the exporter", "", vec![edit("/p/src/export.rs")]);
     interrupted.functions = vec!["Exporter::columns".into()];
     let note = made(&interrupted);
-    assert_eq!(note.title.as_deref(), Some("Rename the session id column in the exporter"));
+    assert_eq!(note.title.as_deref(), Some("Rename the session id column in the exporter (export.rs)"));
     assert_eq!(
         note.summary.as_deref(),
         Some(
@@ -191,7 +191,9 @@ fn an_agents_finding_stands_in_for_a_missing_closing() {
     assert_eq!(note.title.as_deref(), Some("Why is the auth token missing at first start?"));
     assert_eq!(
         note.summary.as_deref(),
-        Some("The token is read in `auth.rs` before the file exists, because the installer runs later.")
+        Some(
+            "Agent's report: The token is read in `auth.rs` before the file exists, because the installer runs later."
+        )
     );
 }
 
@@ -219,7 +221,7 @@ fn any_turn_gives_a_bounded_note() {
                 let draft = &note.observation;
                 let length = |text: &Option<String>| text.as_deref().unwrap_or_default().chars().count();
                 assert!(
-                    length(&draft.title) <= 120
+                    length(&draft.title) <= 190
                         && length(&draft.summary) <= 1_000
                         && length(&draft.detail) <= 2_000
                 );
@@ -246,4 +248,63 @@ fn detail_keeps_every_long_closing_message_of_a_turn() {
     let detail = several.detail.unwrap();
     assert!(detail.contains("Also said in this turn: ") && detail.contains("`cache_duration`"), "{detail}");
     assert!(!detail.contains("1a2b3c4"), "{detail}");
+}
+
+#[test]
+fn a_guess_keeps_its_introduction() {
+    let closing = "The branch is gone, and the state file names a session that nobody on this machine has started.\n\nHere's what I think happened:\n\n1. The session saved a checkpoint before the lock was taken\n\
+        2. The user removed the files in another terminal\n\nThe most likely scenario for the empty tree:\n\nThe cleanup ran outside of the session.";
+    let note = made(&turn("why is the working tree of the exporter empty?", closing, Vec::new()));
+    let text = format!("{} {}", note.summary.unwrap(), note.detail.unwrap_or_default());
+    assert!(text.contains("Here's what I think happened: The session saved"), "{text}");
+    assert!(text.contains("The most likely scenario for the empty tree: The cleanup ran"), "{text}");
+}
+
+#[test]
+fn a_table_without_a_header_loses_no_row() {
+    let closing = "Shipped in two commits.\n\n| | |\n|---|---|\n| `c9a6` | guard for the registry |\n| `c0a8` | the catalog |";
+    let note = made(&turn("ship the catalog of segments", closing, vec![edit("/p/a.go")]));
+    assert_eq!(note.facts, ["`c9a6`: guard for the registry", "`c0a8`: the catalog"]);
+}
+
+#[test]
+fn a_solution_that_was_not_carried_out_is_a_proposal() {
+    let closing = "## Problem\n\nTwo sessions write one branch.\n\n## Solution\n\nBranches use numeric suffixes, so that each session has its own.";
+    let asked = "describe the isolation of the shadow branches";
+    let summary = |events: Vec<ToolEvent>| made(&turn(asked, closing, events)).summary.unwrap();
+    assert!(summary(Vec::new()).contains("Proposed: Solution: Branches use"), "{}", summary(Vec::new()));
+    let done = summary(vec![edit("/p/a.go")]);
+    assert!(done.contains("Solution: Branches use") && !done.contains("Proposed"), "{done}");
+}
+
+#[test]
+fn a_branch_or_the_only_file_says_where_a_nameless_change_is() {
+    let closing = "The subtests now run in parallel, since they only read.";
+    let titled = |branch: &str, events: Vec<ToolEvent>| {
+        let turn = Turn { branch: Some(branch.into()), ..turn("yes", closing, events) };
+        made(&turn).title.unwrap()
+    };
+    let both = || vec![edit("/p/a.go"), edit("/p/b.go")];
+    let line = "The subtests now run in parallel, since they only read";
+    assert_eq!(titled("dev/list-command", both()), format!("{line} (branch dev/list-command)"));
+    assert_eq!(titled("main", vec![edit("/p/hooks.go")]), format!("{line} (hooks.go)"));
+    assert_eq!(titled("main", both()), line);
+    assert_eq!(titled("tool/brave-newton-a1b2c3", both()), line);
+}
+
+#[test]
+fn a_turn_that_only_adds_tests_does_not_claim_what_they_test() {
+    let closing = "## Changes\n\n- Modified `open()` to read the state before it fails\n\n## Tests\n\n- `TestOpen_ReturnsConflict` checks that a second owner gets the conflict error";
+    let mut tests = turn("can you add an explicit one for this?", closing, vec![edit("/p/open_test.go")]);
+    tests.functions = vec!["TestOpen_ReturnsConflict".into()];
+    let note = made(&tests);
+    assert!(note.title.unwrap().starts_with("`TestOpen_ReturnsConflict` checks"));
+    assert!(!note.summary.unwrap().contains("Modified `open()`"));
+}
+
+#[test]
+fn an_instruction_that_changed_nothing_was_only_asked() {
+    let closing = "The changelog would list the retry of uploads and the new catalog, because both are visible to users.";
+    let note = made(&turn("generate a changelog update for the uploader release", closing, Vec::new()));
+    assert_eq!(note.title.as_deref(), Some("Asked to generate a changelog update for the uploader release"));
 }

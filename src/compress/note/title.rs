@@ -1,7 +1,7 @@
 //! The title of a note, for someone who was not there: the subjects of its commits, a plan's heading, the request, or the first
 //! statement of the answer; the first of these that is clear on its own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -14,8 +14,10 @@ use crate::text::{capitalised, each, head, listed, one_line, pattern, shorten};
 use crate::tools::error_line;
 use crate::tools::path::file_name;
 
-/// Maximum length of a title, in columns.
-pub(super) const TITLE_COLUMNS: usize = 118;
+/// Maximum length of a title, in columns: most sentences fit whole.
+pub(super) const TITLE_COLUMNS: usize = 140;
+/// The same with the place of the work, or the request that the turn continues.
+const PLACED_COLUMNS: usize = 190;
 
 /// The title; `None` if the turn has no words and changed nothing.
 pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
@@ -27,39 +29,124 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
         return Some(plan.heading.clone());
     }
     let has_acted = turn.has_changed();
-    let topic = Topic::of(turn, material);
     let asked = turn.request().map(request::lines).unwrap_or_default();
     let of_kind = |kind: Asked| asked.iter().find(|(known, _)| *known == kind).map(|(_, line)| line.clone());
-    let answers = answers(material, has_acted);
-    // An instruction that was not carried out would claim that it was; a question claims nothing.
-    let requested = || match turn.request() {
-        Some(request) if !has_acted => request::question(request),
-        _ => of_kind(Asked::Instruction).map(|line| placed(turn, line)),
-    };
-    let inherited = || {
-        let earlier = turn.earlier_request.as_deref().filter(|_| turn.request().is_none_or(is_trivial));
-        earlier.filter(|_| has_acted).and_then(request::stated)
+    let told = answers(material, material.told(), has_acted);
+    let answers = if told.is_empty() { answers(material, material.body(), has_acted) } else { told };
+    let question = || turn.request().filter(|_| !has_acted).and_then(request::question);
+    // Of an instruction that changed nothing only the asking is certain.
+    let instructed = || {
+        let line = of_kind(Asked::Instruction)?;
+        let (first, rest) = line.split_at(line.chars().next().map_or(0, char::len_utf8));
+        let asked = || title_line(&format!("Asked to {}{rest}", first.to_lowercase()));
+        Some(if has_acted { line.clone() } else { asked() })
     };
     let reported = || {
-        let error = || turn.request().and_then(reported_error);
-        // What a person reports is the subject of a change; an answer without one says more itself.
-        let is_subject = has_acted || answers.is_empty();
-        let line = of_kind(Asked::Report).or_else(error).filter(|_| is_subject)?;
+        let line = of_kind(Asked::Report).or_else(|| turn.request().and_then(reported_error))?;
         Some(title_line(&format!("Response to: {line}")))
     };
-    let is_named_change = |line: &str| is_change(line) && line.split_whitespace().any(is_name);
-    let changes = answers.iter().filter(|(_, line)| has_acted && is_named_change(line)).cloned();
-    joined(subjects)
-        .or_else(requested)
-        .or_else(|| topic.best(changes).map(|line| placed(turn, line)))
+    let words = || turn.request().and_then(request::first_line);
+    let changes = || {
+        let is_named = |line: &&String| is_change(line) && line.split_whitespace().any(is_name);
+        answers.iter().filter(move |line| has_acted && is_named(line))
+    };
+    // A closing message that sums up the session tells earlier changes, too.
+    let request = stems(turn.request().unwrap_or_default());
+    let is_answer = |line: &&String| request.is_empty() || !stems(line).is_disjoint(&request);
+    // "Review the changes in this branch": its name says which.
+    let about_branch = || {
+        let is_about = |line: &String| {
+            each("this branch|the branch|local branch|current branch").any(|branch| line.contains(branch))
+        };
+        words().filter(|line| topic(turn).is_some() && is_about(line))
+    };
+    if !subjects.is_empty() {
+        return joined(subjects);
+    }
+    question()
+        .or_else(instructed)
+        .or_else(|| words().filter(|_| material.is_reported))
+        .or_else(|| nearest(&request, changes().filter(is_answer)))
+        .or_else(about_branch)
+        .or_else(|| of_kind(Asked::Question).filter(|_| has_acted))
+        .or_else(|| reported().filter(|_| has_acted))
+        .or_else(|| nearest(&request, changes()))
+        .or_else(|| nearest(&request, answers.iter()))
         .or_else(reported)
-        .or_else(|| topic.best(answers.iter().cloned()).map(|line| placed(turn, line)))
-        .or_else(inherited)
-        .or_else(|| first_told(material).map(|line| placed(turn, line)))
+        .or_else(|| words().filter(|line| strong_words(line) >= 4 && !begins_inside(line)))
+        .or_else(|| continued(turn, material))
+        .or_else(words)
         .or_else(|| from_files(turn))
-        .or_else(|| turn.request().and_then(request::first_line))
-        .or_else(|| material.body().find_map(|statement| title_of(&statement.text)))
         .filter(|line| !is_banned(line))
+        .map(|line| placed(turn, line))
+}
+
+/// Adds the only changed file or the branch, which say what the work is about, to a line that names nothing.
+fn placed(turn: &Turn, line: String) -> String {
+    let files = turn.changed_files();
+    let is_named = is_clear(&line) && line.split_whitespace().any(is_name);
+    let place = match (files.as_slice(), topic(turn)) {
+        _ if is_named => return line,
+        (_, Some(branch)) if stems(&line).is_disjoint(&stems(branch)) => format!(" (branch {branch})"),
+        ([file], _) if !line.contains(file_name(file)) => format!(" ({})", file_name(file)),
+        _ => return line,
+    };
+    let fits = line.chars().count() + place.chars().count() <= PLACED_COLUMNS;
+    if fits { line + &place } else { line }
+}
+
+/// The branch of the turn, if its name says what the work is about.
+fn topic(turn: &Turn) -> Option<&str> {
+    turn.branch.as_deref().filter(|branch| names_topic(branch))
+}
+
+/// False for "main", "release/2.0" and names that a machine made up, "tool/brave-newton-a1b2c3".
+fn names_topic(branch: &str) -> bool {
+    const LINES: &str =
+        "main|master|next|dev|develop|development|trunk|head|staging|production|stable|wip|test";
+    let name = branch.rsplit('/').next().unwrap_or_default();
+    let last = name.rsplit(['-', '_']).next().unwrap_or_default();
+    let is_made_up = last.len() >= 5 && last.chars().any(|char| char.is_ascii_digit());
+    let is_line = among(LINES, name) || branch.starts_with("release");
+    branch.len() <= 60 && !is_made_up && !is_line && strong_words(name) >= 1
+}
+
+/// The line that shares most words with the request; early ones go before.
+fn nearest<'a>(request: &BTreeSet<String>, lines: impl Iterator<Item = &'a String>) -> Option<String> {
+    let shared = |line: &str| stems(line).intersection(request).count();
+    let scored = lines.enumerate().map(|(at, line)| ((2 * shared(line)).saturating_sub(at), line));
+    scored.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, line)| line.clone())
+}
+
+/// True for a line that begins in the middle of a conversation.
+fn begins_inside(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    let first = words(&lower).first().copied().unwrap_or_default();
+    among(
+        "it|it's|this|that|that's|these|those|they|so|then|but|and|or|also|no|yes|i|i'm|i've|we|you|you're|you've",
+        first,
+    )
+}
+
+/// The first whole sentence of the answer, clear or not, with the request before that it belongs to.
+fn continued(turn: &Turn, material: &Material) -> Option<String> {
+    let told = material.told().flat_map(Statement::lines).find_map(|text| {
+        let line = title_of(without_place(&text))?;
+        let is_whole = !is_dangling(&line) && is_balanced(&line) && !is_banned(&line) && !is_fragment(&line);
+        (is_whole && !begins_inside(&line) && strong_words(&line) >= 2).then_some(line)
+    });
+    let earlier = turn.earlier_request.as_deref().and_then(request::stated);
+    match (told, earlier) {
+        (Some(told), Some(earlier)) => {
+            let whole = format!("{told} (on “{earlier}”)");
+            Some(if whole.chars().count() <= PLACED_COLUMNS { whole } else { told })
+        }
+        (Some(told), None) => Some(told),
+        (None, Some(earlier)) if turn.request().is_none_or(is_trivial) => {
+            Some(title_line(&format!("Continued: {earlier}")))
+        }
+        (None, _) => None,
+    }
 }
 
 /// The subjects of several commits, as many as fit.
@@ -84,66 +171,29 @@ fn heading(own: &str) -> Option<String> {
     .then_some(line)
 }
 
-/// Lines of the answer that are clear alone, with their places: its heading, its sentences, and items of its lists that state a
-/// change. Other items need the line above them.
-fn answers(material: &Material, has_acted: bool) -> Vec<(usize, String)> {
+/// Lines of the answer that are clear alone, in order: its heading, its sentences, and items of its lists that state a change.
+/// Other items need the line above them.
+fn answers<'a>(
+    material: &Material,
+    told: impl Iterator<Item = &'a Statement>,
+    has_acted: bool,
+) -> Vec<String> {
     let own = material.own_title.as_deref().and_then(heading);
     // "Added X" above a review names somebody else's work.
     let own = own.filter(|line| {
-        if has_acted { strong_words(line) >= 4 } else { !is_change(line) && !line.contains(": ") }
+        let is_named = line.split_whitespace().any(is_name);
+        if has_acted { strong_words(line) >= 4 || is_named } else { !is_change(line) && !line.contains(": ") }
     });
-    let own = own.map(|line| (0, line));
-    let stated = material.body().filter(|statement| !statement.is_loose).enumerate();
-    let stated = stated.flat_map(|(at, statement)| {
-        let is_list = statement.is_item || !statement.items.is_empty();
+    let stated = told.filter(|statement| !statement.is_loose).flat_map(|statement| {
         statement.lines().into_iter().filter_map(move |text| {
             let bare = without_place(&text);
             let line = title_of(bare).filter(|line| !is_dangling(line))?;
             let tells_change = has_acted && (is_change(&line) || bare.len() < text.len());
-            (!is_list || tells_change).then_some((at, line))
+            let is_list = statement.is_item || !statement.items.is_empty();
+            (!is_list || tells_change || material.is_tests).then_some(line)
         })
     });
-    own.into_iter().chain(stated.filter(|(_, line)| is_clear(line))).collect()
-}
-
-/// The words that a turn is about, with their weights: those of many statements, of the request and of the changed code.
-struct Topic {
-    weights: BTreeMap<String, f64>,
-    has_acted: bool,
-}
-
-impl Topic {
-    fn of(turn: &Turn, material: &Material) -> Self {
-        let mut weights: BTreeMap<String, f64> = BTreeMap::new();
-        for statement in &material.statements {
-            stems(&statement.text).into_iter().for_each(|stem| *weights.entry(stem).or_default() += 1.0);
-        }
-        weights.values_mut().for_each(|weight| *weight = weight.ln_1p());
-        let request = turn.request().map(|request| head(request, 600)).unwrap_or_default();
-        let code = format!("{} {}", turn.changed_files().join(" "), turn.functions.join(" "));
-        for (text, weight) in [(request, 0.7), (&code, 0.5)] {
-            stems(text).into_iter().for_each(|stem| *weights.entry(stem).or_default() += weight);
-        }
-        Self { weights, has_acted: turn.has_changed() }
-    }
-
-    /// The line that says most about the topic. Earlier lines go first, and changes before their causes, which would read as
-    /// open problems.
-    fn best(&self, lines: impl IntoIterator<Item = (usize, String)>) -> Option<String> {
-        let score = |at: usize, line: &str| {
-            let stems = stems(line);
-            let weight: f64 = stems.iter().filter_map(|stem| self.weights.get(stem)).sum();
-            let factor = match () {
-                // What might be is neither what was done nor what was found.
-                () if is_hypothetical(line) => 0.5,
-                () if self.has_acted && is_change(line) => 1.3,
-                () => 1.0,
-            };
-            factor * weight / (stems.len() as f64 + 4.0) / (1.0 + 0.12 * at as f64)
-        };
-        let scored = lines.into_iter().map(|(at, line)| (score(at, &line), line));
-        scored.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, line)| line)
-    }
+    own.into_iter().chain(stated.filter(|line| is_clear(line) && !is_fragment(line))).collect()
 }
 
 /// The error that a prompt quotes.
@@ -155,30 +205,6 @@ fn reported_error(request: &str) -> Option<String> {
             && !words(&lower).iter().any(|word| among(OUTSIDE, word) || among(SPEAKING, word))
     };
     error_line(request).filter(is_error)
-}
-
-/// Adds the changed file to a line that says neither a file nor a function of the change.
-fn placed(turn: &Turn, line: String) -> String {
-    let files = turn.changed_files();
-    let Some(file) = files.first().map(|file| file_name(file)) else { return line };
-    let stems = files.iter().map(|file| file_name(file)).map(|name| name.split('.').next().unwrap_or(name));
-    let functions = turn.functions.iter().filter_map(|name| name.rsplit(['.', ':']).next());
-    let lower = line.to_lowercase();
-    let is_known = stems.chain(functions).any(|name| name.len() > 3 && lower.contains(&name.to_lowercase()));
-    let place = format!(" ({file})");
-    let fits = line.chars().count() + place.chars().count() <= TITLE_COLUMNS;
-    if is_known || !fits { line } else { line + &place }
-}
-
-/// Words of what is not so yet.
-const HYPOTHETICAL: &str =
-    "should|would|could|might|may|we'd|you'd|consider|recommend|option|options|approach|approaches|suggest";
-
-/// True for what should, could or might be.
-fn is_hypothetical(line: &str) -> bool {
-    let lower = line.to_lowercase();
-    let mut words = lower.split(|char: char| !char.is_alphanumeric() && char != '\'');
-    words.any(|word| among(HYPOTHETICAL, word))
 }
 
 /// The words of a text that name something, cut to their beginnings so that "session" and "sessions" are one.
@@ -194,30 +220,12 @@ fn title_of(text: &str) -> Option<String> {
     Some(title_line(&without_person(without_label(&first)))).filter(|line| !line.is_empty())
 }
 
-/// The first line of the answer that tells something, clear or not, a change before others: more than the names of files.
-fn first_told(material: &Material) -> Option<String> {
-    let texts = material.body().flat_map(Statement::lines);
-    let told = |text: &String| {
-        let line = title_of(without_place(text))?;
-        let is_whole = !is_dangling(&line) && is_balanced(&line) && !is_banned(&line);
-        (is_whole && strong_words(&line) >= 3).then(|| (is_change(text), line))
-    };
-    let told: Vec<(bool, String)> = texts.filter_map(|text| told(&text)).collect();
-    let change = told.iter().find(|(is_change, _)| *is_change).or(told.first());
-    change.map(|(_, line)| line.clone())
-}
-
 /// Names of changed files and functions: the last resort for a turn without words.
 fn from_files(turn: &Turn) -> Option<String> {
     let files = turn.changed_files();
     let functions =
         if turn.functions.is_empty() { String::new() } else { format!("{} in ", listed(&turn.functions, 2)) };
-    let line =
-        (!files.is_empty()).then(|| title_line(&format!("Edits to {functions}{}", listed(&files, 2))))?;
-    // The request before tells what the work is about.
-    let after = turn.earlier_request.as_deref().and_then(request::stated);
-    let after = after.map(|earlier| format!("{line}, after “{earlier}”"));
-    Some(after.filter(|longer| longer.chars().count() <= TITLE_COLUMNS + TITLE_COLUMNS / 3).unwrap_or(line))
+    (!files.is_empty()).then(|| title_line(&format!("Edits to {functions}{}", listed(&files, 2))))
 }
 
 /// The subject of a commit, which was written for newcomers, unless it has only a word or two.
@@ -265,7 +273,10 @@ fn is_change(text: &str) -> bool {
         || each(IRREGULAR).any(|verb| verb == first);
     let is_past =
         is_past && !each("Verified|Tested|Confirmed|Checked|Reviewed|Based|Needed").any(|verb| verb == first);
-    is_past || text.split_whitespace().take(6).any(|word| word == "now")
+    let begin: Vec<&str> = text.split_whitespace().take(8).collect();
+    let is_done =
+        begin.windows(3).any(|part| matches!(part, ["has" | "have", "been", done] if *done != "written"));
+    is_past || is_done || begin.contains(&"now")
 }
 
 /// "I've now added X" → "Added X".
@@ -288,12 +299,9 @@ fn without_person(text: &str) -> String {
 /// One line, capitalised, without the marks around it; a long one ends with a clause.
 pub(super) fn title_line(text: &str) -> String {
     static ASIDE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r" \([^()]*\)"));
-    /// Where a line may end, the better ends first.
-    const ENDS: [&str; 3] = [
-        ". |; |: | - | — | – |, so |, which |, because |, while |, where | because | so that ",
-        ", ",
-        " and | by | when | which | from | for | in | into | with | to | since | whenever | instead ",
-    ];
+    /// Where a line may end: what follows is a clause of its own.
+    const ENDS: &str = ". |; | - | — | – |: |, so |, which |, because |, while |, where |, but |, and |, not |, rather |, instead |, since |, when |, if |, with |, to |, making \
+        |, ensuring |, allowing |, using | because | so that | instead of | rather than ";
     let is_mark = |char: char| char.is_whitespace() || "“”*:.,-–—".contains(char);
     let mut line = one_line(without_number(text.trim_matches(is_mark)));
     let is_long = |line: &str| line.chars().count() > TITLE_COLUMNS;
@@ -304,13 +312,10 @@ pub(super) fn title_line(text: &str) -> String {
         let fitting = head(&line, TITLE_COLUMNS);
         let is_whole = |cut: &usize| {
             let kept = &line[..*cut];
-            let plain = kept.split_whitespace().filter(|word| !is_name(word)).count();
-            *cut >= TITLE_COLUMNS / 3 && plain >= 3 && is_balanced(kept) && !is_dangling(kept)
+            *cut >= TITLE_COLUMNS / 2 && is_balanced(kept) && !is_dangling(kept)
         };
-        let cut = ENDS.iter().find_map(|ends| {
-            each(ends).flat_map(|end| fitting.match_indices(end).map(|(at, _)| at)).filter(is_whole).max()
-        });
-        if let Some(cut) = cut {
+        let ends = each(ENDS).flat_map(|end| fitting.match_indices(end).map(|(at, _)| at));
+        if let Some(cut) = ends.filter(is_whole).max() {
             line.truncate(cut);
         }
     }
@@ -319,14 +324,14 @@ pub(super) fn title_line(text: &str) -> String {
 
 /// Words that point at something a newcomer cannot see.
 const POINTING: &str = "this|these|those|it|its|it's|they|them|their|he|she|same|above|below|here|here's|there|there's|you|your|me|us";
-/// Words that point outside wherever they stand.
+/// Words that point outside unless much was said before them.
 const OUTSIDE: &str = "this|these|here's";
 /// Words that begin half a sentence.
 const CONDITIONS: &str =
     "if|after|once|while|although|though|unless|given|before|when|where|at|with|without|for";
 /// Words that continue a conversation.
 const CONTINUING: &str = "but|or|because|not|still|yes|no|maybe|looks|seems|option|instead|since|as|wait|right|both|either|neither|some|none|me|my|i|is|are|was|were|did|does|do|\
-    there|looking|so|and|also|ah|oh|hmm|you're|that|that's|whether|which|then|again|what|now|see";
+    looking|so|and|also|ah|oh|hmm|you're|that|that's|whether|which|then|again|what|now|see";
 /// Words in the first person.
 const SPEAKING: &str =
     "i|i'm|i'd|i'll|i've|we'll|let|let's|think|maybe|guess|wonder|please|probably|hmm|feel|want";
@@ -334,7 +339,9 @@ const SPEAKING: &str =
 const WEAK: &str = "the|a|an|to|of|in|on|for|and|or|with|is|are|be|was|were|we|i|me|my|our|not|do|does|did|can|could|should|would|will|have|has|had|there|now|then|also|just|as|at|by|from|so|if|but|when|what|\
     which|how|why|where|who|all|any|some|more|one|two|new|make|made|get|use|used|using|add|added|fix|fixed|change|changed|changes|update|updated|check|review|explain|list|please|want|need|think|like|look|see|thing|things|stuff|something|\
     anything|everything|code|file|files|test|tests|work|works|sure|maybe|really|very|too|only|up|out|into|about|other|first|last|way|case|cases|issue|issues|problem|place|places|part|left|right|help|doing|\
-    following|provide|analysis|implement|implemented|implementation|summary|branch|line|lines|step|steps|phase|task|pr|comment|comments|approach|logic|version|plan|clear|detailed|several|couple|it|its|this|that|these|those|they|them";
+    following|provide|analysis|implement|implemented|implementation|summary|branch|line|lines|step|steps|phase|task|pr|comment|comments|approach|logic|version|plan|clear|detailed|several|couple|it|its|this|that|these|those|they|them|\
+    you|your|here|best|propose|proposal|suggest|tell|double|actually|still|same|whole|full|again|possible|current|currently|instead|let|let's|give|show|happen|happens|mean|means|\
+    good|better|done|don't|doesn't|isn't|can't|it's|that's|there's|we're|going|both|few|each|every|always|already|even|well|wondering|looking|back|things|before|after|would|than|because";
 
 /// True for a word that says something about a subject.
 fn is_strong(word: &str) -> bool {
@@ -359,14 +366,35 @@ fn among(list: &'static str, word: &str) -> bool {
 /// True if one of the words stands for something that the words before it do not say.
 fn points_outside(words: &[&str], pointing: &'static str) -> bool {
     words.iter().enumerate().any(|(at, word)| {
-        among(pointing, word) && words[..at].iter().filter(|word| is_strong(word)).count() < 2
+        let needed = if among(OUTSIDE, word) { 4 } else { 2 };
+        // "There are conflicts" points at nothing.
+        let is_empty =
+            *word == "there" && words.get(at + 1).is_some_and(|next| among("is|are|was|were", next));
+        let before = words[..at].iter().filter(|word| is_strong(word)).count();
+        among(pointing, word) && before < needed && !is_empty
     })
 }
 
-/// "Store it …", "the one we removed".
+/// "Store it …", "the one we removed", "The fix now uses …", "at step 5".
 fn is_vague(words: &[&str]) -> bool {
-    let second = words.get(1).copied().unwrap_or_default();
-    among("that|it|this|them", second)
+    let at = |at: usize| words.get(at).copied().unwrap_or_default();
+    let is_bare = among("the|a|our|your|my", at(0))
+        && among(
+            "fix|change|changes|document|pr|comment|approach|solution|problem|issue|bug|error|answer|result|plan|update|feature|first|second|third|old|other|rest|question|point|edge",
+            at(1),
+        )
+        && !among("of|in|for|to|with|from|on|between|behind", at(2));
+    let is_numbered = |pair: &[&str]| {
+        !words.iter().any(|word| word.len() > 4 && word.contains('.'))
+            && among(
+                "step|option|point|phase|item|line|lines|case|critical|task|question|approach|bullet|part",
+                pair[0],
+            )
+            && pair[1].starts_with(|char: char| char.is_ascii_digit())
+    };
+    among("that|it|this|them", at(1))
+        || is_bare
+        || words.windows(2).any(is_numbered)
         || words
             .windows(2)
             .any(|pair| pair[0] == "the" && among("one|ones|other|others|former|latter", pair[1]))
@@ -392,7 +420,6 @@ pub(super) fn is_clear(line: &str) -> bool {
     has_plain_word
         && (strong >= 4 || strong >= 3 && words.len() >= 4 || strong >= 2 && names >= 1 && words.len() >= 3)
         && !points_outside(&words, POINTING)
-        && !words.iter().any(|word| among(OUTSIDE, word))
         && !is_vague(&words)
         && !continues
         && !words.iter().any(|word| among(SPEAKING, word))
@@ -400,6 +427,20 @@ pub(super) fn is_clear(line: &str) -> bool {
         && is_balanced(line)
         && symbols <= 2
         && !first.starts_with(|char: char| char.is_ascii_digit())
+}
+
+/// True for half a sentence: "Makes the callers cleaner", "Fixed by using a lock".
+fn is_fragment(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    let words = words(&lower);
+    let (first, second) =
+        (words.first().copied().unwrap_or_default(), words.get(1).copied().unwrap_or_default());
+    let lacks_subject = first.strip_suffix('s').is_some_and(request::is_verb)
+        || first.ends_with("es") && request::is_verb(&first[..first.len() - 2]);
+    let is_participle = first.ends_with("ed") || among("found|set|made|built|sent|kept", first);
+    lacks_subject
+        || is_participle && among("by|in|during|from|at|on|when|via|as|before|after|only", second)
+        || among("for|at|with|without|where|quick|which|who|to|based", first)
 }
 
 /// True if a question says what it is about. It may address somebody, and its answer follows.
@@ -414,7 +455,6 @@ pub(super) fn is_clear_question(line: &str) -> bool {
         words.windows(2).any(|pair| pair[0] == "it" && !among("would|be|is|was|makes|take", pair[1]))
             || words.last() == Some(&"it");
     !points_outside(&words, POINTING)
-        && !words.iter().any(|word| among(OUTSIDE, word))
         && (is_clear(line)
             || (strong >= 3 || strong >= 1 && has_name)
                 && (4..=30).contains(&words.len())
@@ -491,7 +531,10 @@ mod tests {
 
     #[test]
     fn long_lines_end_with_a_clause() {
-        let long = "The worker keeps the claim of a row that it could not store, so that the next run finds the same row again and tries once more";
-        assert_eq!(title_line(long), "The worker keeps the claim of a row that it could not store");
+        let long = "The worker keeps the claim of a row that it could not store in the database, so that the next run finds the same row again and tries to store it once more";
+        assert_eq!(
+            title_line(long),
+            "The worker keeps the claim of a row that it could not store in the database"
+        );
     }
 }

@@ -118,5 +118,30 @@ fn root_of(number: i64, place: &TurnPlace, turn: &Turn) -> i64 {
     if !continues {
         return number;
     }
-    place.noted.iter().copied().filter(|noted| *noted < number).max().unwrap_or(number)
+    let noted = place.noted.iter().copied().filter(|noted| *noted < number).max();
+    // Background work belongs to the request that started it, which may have no note yet.
+    let requested = place.prompts.iter().filter(|(known, prompt)| {
+        is_notification(number) && *known < number && !is_client_text(prompt) && !note::is_trivial(prompt)
+    });
+    noted.into_iter().chain(requested.map(|(known, _)| *known)).max().unwrap_or(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn background_work_belongs_to_the_request_that_started_it() {
+        let done = "<task-notification>\n<task-id>a1</task-id>";
+        let prompts = [(1, "review the sandbox"), (2, "fix all four in agents"), (3, "yes"), (4, done)];
+        let place = TurnPlace {
+            prompts: prompts.map(|(number, prompt)| (number, prompt.to_owned())).into(),
+            noted: vec![1],
+            ..TurnPlace::default()
+        };
+        let turn = |prompt: &str| Turn { prompt: Some(prompt.to_owned()), ..Turn::default() };
+        assert_eq!(root_of(4, &place, &turn(done)), 2);
+        assert_eq!(root_of(3, &place, &turn("yes")), 1);
+        assert_eq!(root_of(2, &place, &turn("fix all four in agents")), 2);
+    }
 }
