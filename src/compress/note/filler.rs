@@ -33,7 +33,7 @@ const FILLER: [&str; 6] = [
       |.*\b(still\ (running|waiting|in\ progress|going)|wait(ing)?\ for\ (it|them|the|all)|i'll\ (report|wait|check|let|update)|let\ you\ know|once\ (it|they|the\ \w+)\ (finish|complete|return)\w*)\b.*
       |(waiting|still\ waiting|the\ (agents?|tests?)\ (is|are)\ (still\ )?running|running)\b.*",
     // Chores of version control, and faults of others.
-    r"(commit(ted)?|pushed|created\ (a\ )?(commit|pr|pull\ request))\b.*|the\ commit\ (is|was)\b.*|[^.]*\b(files?|changes)\b[^.]*\b(is|are|was|were)\ (now\ )?(committed|untouched|unstaged|staged)\b.*|\d+\ files?\ changed\b.*|not\ (yet\ )?(pushed|committed)\b.*
+    r"(commit(ted)?|pushed|shipped|created\ (a\ )?(commit|pr|pull\ request))\b.*|the\ commit\ (is|was)\b.*|[^.]*\b(files?|changes)\b[^.]*\b(is|are|was|were)\ (now\ )?(committed|untouched|unstaged|staged)\b.*|\d+\ files?\ changed\b.*|not\ (yet\ )?(pushed|committed)\b.*
       |.*\b(pre-?existing|unrelated\ to|not\ (our|my|your)\ (code|changes?)|no\ test\ impact)\b.*",
     // Questions and offers to the user.
     r"(would|do|did|should|shall|can|could|may|want|are|is)\ (you|i|we|me|there)\b.*\?|(want|need)\ me\ to\b.*|.*\b(say\ (the\ )?word|tell\ me|want\ me\ to|would\ you\ like|do\ you\ want|should\ i)\b.*

@@ -348,7 +348,9 @@ impl Reader {
         let needs_heading = !statement.is_row || section == Section::Proposal;
         let heading = if needs_heading { self.heading_of(&text) } else { String::new() };
         let is_verdict = statement.is_verdict || is_verdict(&heading);
-        let is_loose = !self.is_adjacent && heading.is_empty() && points_back(&text);
+        // The beginning of an answer points at the question.
+        let is_first = self.statements.is_empty();
+        let is_loose = !self.is_adjacent && !is_first && heading.is_empty() && points_back(&text);
         self.statements.push(Statement { text, heading, section, is_verdict, is_loose, ..statement });
         self.is_adjacent = true;
     }
@@ -398,7 +400,7 @@ fn is_verdict(text: &str) -> bool {
 
 /// True for half a sentence.
 pub(super) fn is_dangling(text: &str) -> bool {
-    const DANGLING: &str = "and|or|because|but|with|to|of|for|if|when|that|the|a|an|in|on|by|from|as|is|are|so|not|since|yes|has|have|had|shows|show|see|like|includes|uses|will|be|was|were|both|its|via|following|than|into|at|creates|run|this|these|where|which|while|without|their|your|only|now|either|through|been|code|between|about|until|during|per|under|over|whether|instead|means|says|reads|contains|returns|adds|takes|covers|cover";
+    const DANGLING: &str = "and|or|because|but|with|to|of|for|if|when|that|the|a|an|in|on|by|from|as|is|are|so|not|since|yes|has|have|had|shows|show|see|like|includes|uses|will|be|was|were|both|its|via|following|than|into|at|creates|run|this|these|where|which|while|without|their|your|only|now|either|through|been|code|between|about|until|during|per|under|over|whether|instead|means|says|reads|contains|returns|adds|takes|covers|cover|showing|getting|saying|previously";
     let last = text.rsplit(char::is_whitespace).next().unwrap_or_default().to_lowercase();
     let last = last.trim_matches(|char: char| !char.is_alphanumeric());
     each(DANGLING).any(|known| known == last) || text.ends_with(['…', ':', '-', '—'])

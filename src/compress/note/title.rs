@@ -440,7 +440,7 @@ fn is_fragment(line: &str) -> bool {
     let is_participle = first.ends_with("ed") || among("found|set|made|built|sent|kept", first);
     lacks_subject
         || is_participle && among("by|in|during|from|at|on|when|via|as|before|after|only", second)
-        || among("for|at|with|without|where|quick|which|who|to|based", first)
+        || among("for|at|with|without|where|quick|which|who|to|based|vs", first)
 }
 
 /// True if a question says what it is about. It may address somebody, and its answer follows.
