@@ -175,8 +175,13 @@ impl Material {
         let reports = reports.iter().map(|(_, text)| text.as_str());
         let bodies = turn.commits().into_iter().map(|commit| commit.body.as_str());
         let (mut read, mut is_reported) = (0, false);
-        let sources = closings.iter().copied().map(|text| (text, false));
-        let sources = sources.chain(reports.map(|text| (text, true))).chain(bodies.map(|text| (text, false)));
+        let closing = closings.iter().copied().map(|text| (text, false));
+        let bodies = bodies.map(|text| (text, false));
+        // What is said after "commit" is about the errand; the commit tells the work.
+        let is_errand = turn.request().is_some_and(is_trivial) && turn.changed_files().is_empty();
+        let (first, last): (Vec<_>, Vec<_>) =
+            if is_errand { (bodies.collect(), Vec::new()) } else { (Vec::new(), bodies.collect()) };
+        let sources = first.into_iter().chain(closing).chain(reports.map(|text| (text, true))).chain(last);
         for (text, is_report) in sources {
             if says_little(&statements) {
                 read += 1;

@@ -262,7 +262,7 @@ fn a_guess_keeps_its_introduction() {
 
 #[test]
 fn a_table_without_a_header_loses_no_row() {
-    let closing = "Shipped in two commits.\n\n| | |\n|---|---|\n| `c9a6` | guard for the registry |\n| `c0a8` | the catalog |";
+    let closing = "The catalog lists every segment by its type.\n\n| | |\n|---|---|\n| `c9a6` | guard for the registry |\n| `c0a8` | the catalog |";
     let note = made(&turn("ship the catalog of segments", closing, vec![edit("/p/a.go")]));
     assert_eq!(note.facts, ["`c9a6`: guard for the registry", "`c0a8`: the catalog"]);
 }
@@ -307,4 +307,16 @@ fn an_instruction_that_changed_nothing_was_only_asked() {
     let closing = "The changelog would list the retry of uploads and the new catalog, because both are visible to users.";
     let note = made(&turn("generate a changelog update for the uploader release", closing, Vec::new()));
     assert_eq!(note.title.as_deref(), Some("Asked to generate a changelog update for the uploader release"));
+}
+
+#[test]
+fn after_commit_the_commit_tells_the_work() {
+    let command = "git commit -m 'Check out the commit that was asked for' -m 'Failures of fetch were caught silently, so the wrong commit was evaluated.'";
+    let closing = "Committed. Note: the staged `logo.svg` was included by the hook since it was staged before, and the other tab stays unstaged.";
+    let note = made(&turn(
+        "commit",
+        closing,
+        vec![bash(command, "[main 1a2b3c4] Check out the commit that was asked for")],
+    ));
+    assert!(note.summary.unwrap().starts_with("Failures of fetch were caught silently"));
 }

@@ -42,7 +42,8 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
         Some(if has_acted { line.clone() } else { asked() })
     };
     let reported = || {
-        let line = of_kind(Asked::Report).or_else(|| turn.request().and_then(reported_error))?;
+        let report = of_kind(Asked::Report).filter(|line| !is_change(line));
+        let line = report.or_else(|| turn.request().and_then(reported_error))?;
         Some(title_line(&format!("Response to: {line}")))
     };
     let words = || turn.request().and_then(request::first_line);
