@@ -194,13 +194,14 @@ pub fn open_to_change(home: &Home, busy_ms: u32) -> Result<Connection, StoreErro
 }
 
 /// Opens the database for thousands of changes: every statement stays prepared, and the WAL stays
-/// small without a worker.
+/// small without a worker, also when it is closed.
 #[cfg(feature = "service")]
 pub fn open_for_bulk_change(home: &Home, busy_ms: u32) -> Result<Connection, StoreError> {
     let database = open_to_change(home, busy_ms)?;
     database.set_prepared_statement_cache_capacity(BULK_STATEMENTS);
     database.pragma_update(None, "cache_size", BULK_CACHE_KIB)?;
     database.pragma_update(None, "wal_autocheckpoint", BULK_WAL_PAGES)?;
+    database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     Ok(database)
 }
 

@@ -116,7 +116,7 @@ struct Intake {
 impl Intake {
     fn new(home: &Home) -> anyhow::Result<Self> {
         Ok(Self {
-            database: store::open_to_change(home, BUSY_TIMEOUT_MS)?,
+            database: store::open_for_bulk_change(home, BUSY_TIMEOUT_MS)?,
             importer: Importer::default(),
             outcome: ImportOutcome::default(),
             waiting: Vec::new(),

@@ -313,6 +313,17 @@ fn two_databases_merge_despite_colliding_row_ids() {
 }
 
 #[test]
+fn an_import_without_a_worker_leaves_its_rows_in_the_database_and_not_in_the_wal() {
+    let one = remembered();
+    let file = one.path().join("export.jsonl");
+    mem(&one, &["export", file.to_str().unwrap()]);
+    let other = Sandbox::new();
+    mem(&other, &["import", file.to_str().unwrap()]);
+    let wal = other.data().join("claude-mem.db-wal");
+    assert_eq!(fs::metadata(wal).map_or(0, |wal| wal.len()), 0);
+}
+
+#[test]
 fn an_import_reports_bad_lines_and_takes_the_rest() {
     let sandbox = remembered();
     let export = mem(&sandbox, &["export"]);
