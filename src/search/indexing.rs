@@ -10,7 +10,7 @@ use super::list;
 use super::query::spelling::is_worth_knowing;
 use crate::model::Millis;
 use crate::store::StoreError;
-use crate::store::index::search::{Document, Kind, document};
+use crate::store::index::search::{Kind, document};
 use crate::store::index::vectors::Missing;
 use crate::store::index::{self, Text};
 
@@ -81,25 +81,18 @@ pub fn index_if_writable(database: &Connection) {
 /// Texts and lists as the index reads them: a run of a script without blanks as its pairs of characters, and behind it all
 /// the parts of every `refreshToken`.
 fn indexed(texts: &[&str], lists: &[&str]) -> String {
-    let mut indexed = String::new();
-    let mut parts = String::new();
+    let (mut indexed, mut parts) = (Vec::new(), Vec::new());
     let lists: Vec<String> = lists.iter().flat_map(|json| list(json)).collect();
-    for text in texts.iter().copied().chain(lists.iter().map(String::as_str)) {
-        for word in words(text) {
-            if word.unspaced {
-                pairs(word.text).for_each(|(_, pair)| push(&mut indexed, pair));
-            } else {
-                push(&mut indexed, word.text);
-                humps(word.text).into_iter().for_each(|(_, part)| push(&mut parts, part));
-            }
+    for word in texts.iter().copied().chain(lists.iter().map(String::as_str)).flat_map(words) {
+        if word.unspaced {
+            indexed.extend(pairs(word.text).map(|(_, pair)| pair));
+        } else {
+            indexed.push(word.text);
+            parts.extend(humps(word.text).into_iter().map(|(_, part)| part));
         }
     }
-    indexed + &parts
-}
-
-fn push(text: &mut String, word: &str) {
-    text.push_str(word);
-    text.push(' ');
+    indexed.append(&mut parts);
+    indexed.join(" ")
 }
 
 /// Takes the words of new rows up.
@@ -110,19 +103,14 @@ fn learn_words(database: &mut Connection, kind: Kind) -> Result<bool, StoreError
     let Some(last) = ids.last() else { return Ok(false) };
     let mut found = BTreeSet::new();
     for id in &ids {
-        if let Some(document) = document(database, kind, *id)? {
-            collect(&document, &mut found);
+        let Some(document) = document(database, kind, *id)? else { continue };
+        for word in document.texts().into_iter().flat_map(|text| words(text)).filter(|word| !word.unspaced) {
+            let parts = humps(word.text).into_iter().map(|(_, part)| part);
+            found.extend(parts.chain([word.text]).map(fold).filter(|word| is_worth_knowing(word)));
         }
     }
     index::add_words(database, found.iter().map(String::as_str), &what, *last)?;
     Ok(ids.len() == AT_ONCE as usize)
-}
-
-fn collect(document: &Document, found: &mut BTreeSet<String>) {
-    for word in document.texts().into_iter().flat_map(|text| words(text)).filter(|word| !word.unspaced) {
-        let parts = humps(word.text).into_iter().map(|(_, part)| part);
-        found.extend(parts.chain([word.text]).map(fold).filter(|word| is_worth_knowing(word)));
-    }
 }
 
 /// The vectors of rows that are still there.

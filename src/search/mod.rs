@@ -19,10 +19,9 @@ mod tests;
 use rusqlite::Connection;
 use serde_json::Value;
 
-pub use candidates::scope::Half;
 pub use query::spelling::closest;
 pub use query::{Query, parameters};
-pub use ranking::{Similarity, SimilarityScores, Snippet, compare_half};
+pub use ranking::{Similarity, SimilarityScores, Snippet, compare_part};
 
 use crate::api::ScoreParts;
 use crate::config::SearchSettings as Settings;

@@ -1,9 +1,10 @@
 //! Filters for hits: first by the index alone, then by a part of the row, then by the whole of it.
 
+use crate::model::Millis;
 use crate::project::is_same_file;
 use crate::search::query::phrase;
 use crate::search::{Filter, list};
-use crate::store::index::search::{Document, Kind, Label};
+use crate::store::index::search::{Document, Kind};
 
 impl Filter {
     /// True if rows must be looked at before it is known that they count.
@@ -37,17 +38,16 @@ impl Filter {
     }
 
     /// True if nothing in a row's label rules it out.
-    pub(in crate::search) fn allows_label(&self, label: &Label) -> bool {
-        let is_of_type = self.types.is_empty()
-            || label.type_word.as_ref().is_some_and(|word| self.types.iter().any(|wanted| wanted == word));
-        is_of_type
-            && self.since.is_none_or(|since| label.created_at >= since)
-            && self.until.is_none_or(|until| label.created_at < until)
+    pub(in crate::search) fn allows_label(&self, type_word: Option<&String>, created_at: Millis) -> bool {
+        (self.types.is_empty() || type_word.is_some_and(|word| self.types.contains(word)))
+            && self.since.is_none_or(|since| created_at >= since)
+            && self.until.is_none_or(|until| created_at < until)
     }
 
-    /// Decides about a row whose label was allowed.
+    /// Decides about a whole row.
     pub(in crate::search) fn allows(&self, document: &Document) -> bool {
-        self.project.as_ref().is_none_or(|project| *project == document.project)
+        self.allows_label(document.type_word.as_ref(), document.created_at)
+            && self.project.as_ref().is_none_or(|project| *project == document.project)
             && self.concept.as_ref().is_none_or(|concept| has_concept(document, concept))
             && self.file.as_ref().is_none_or(|file| files(document).any(|path| is_same_file(&path, file)))
     }

@@ -3,6 +3,8 @@
 pub mod filter;
 pub mod scope;
 
+use std::collections::HashMap;
+
 use rusqlite::Connection;
 use scope::Scope;
 
@@ -68,8 +70,7 @@ pub fn candidates(
     for clue in &query.clues {
         own.push(read(OWN, clue)?);
         let is_common = own.last().is_some_and(|list| list.len() >= longest);
-        let reads_context = !is_common && (has_context || clue.shape == Shape::Days);
-        contexts.push(if reads_context { read("context", clue)? } else { Vec::new() });
+        contexts.push(if has_context && !is_common { read("context", clue)? } else { Vec::new() });
     }
     let is_unknown = |at: usize| own[at].is_empty() && contexts[at].is_empty();
     let unknown: Vec<usize> = (0..own.len()).filter(|at| is_unknown(*at)).collect();
@@ -97,17 +98,14 @@ pub fn candidates(
     }
     if let Some(required) = required(database, scope, query)? {
         add(&mut scores, &required, 0.0);
-        scores.retain(|(place, _)| required.binary_search(place).is_ok());
-        found.places = passing(best_first(scope, scores), passes, settings.depth())?;
-        return Ok(found);
+        scores.retain(|place, _| required.binary_search(place).is_ok());
     }
     found.places = passing(best_first(scope, scores), passes, settings.depth())?;
-    let is_common = |at: &usize| is_long(&own[*at]);
-    if found.places.len() < settings.depth() && (0..own.len()).any(|at| is_common(&at)) {
-        let clues: Vec<(&str, f64)> = (0..own.len())
-            .filter(is_common)
-            .map(|at| (query.clues[at].expression.as_str(), query.clues[at].weight * found.rarities[at]))
-            .collect();
+    let clues: Vec<(&str, f64)> = (0..own.len())
+        .filter(|at| query.required.is_empty() && is_long(&own[*at]))
+        .map(|at| (query.clues[at].expression.as_str(), query.clues[at].weight * found.rarities[at]))
+        .collect();
+    if found.places.len() < settings.depth() && !clues.is_empty() {
         let more = newest_with(database, scope, &clues, settings.depth() - found.places.len(), passes)?;
         let known = found.places.clone();
         found.places.extend(more.into_iter().filter(|place| !known.contains(place)));
@@ -118,8 +116,8 @@ pub fn candidates(
 /// The columns that hold a row's own text.
 const OWN: &str = "{head body}";
 
-/// Places in their order, and their scores.
-type Scores = Vec<(Place, f64)>;
+/// The scores of places.
+type Scores = HashMap<Place, f64>;
 
 /// Scores the rows of a clue: those that have it, those whose context has it, and those with both.
 fn score_list(scores: &mut Scores, own: &[Place], context: &[Place], value: f64, settings: &Settings) {
@@ -131,23 +129,16 @@ fn score_list(scores: &mut Scores, own: &[Place], context: &[Place], value: f64,
     add(scores, &only, value * saturated(weight));
 }
 
-/// Adds to the scores of the places of a list, which come in their order.
+/// Adds to the scores of the places of a list.
 fn add(scores: &mut Scores, list: &[Place], value: f64) {
     let is_full = scores.len() > MOST_ROWS;
-    let mut sum = Vec::with_capacity(scores.len() + if is_full { 0 } else { list.len() });
-    let mut known = scores.drain(..).peekable();
     for place in list {
-        while let Some(earlier) = known.next_if(|known| known.0 < *place) {
-            sum.push(earlier);
-        }
-        match known.next_if(|known| known.0 == *place) {
-            Some((place, score)) => sum.push((place, score + value)),
-            None if !is_full => sum.push((*place, value)),
-            None => {}
+        match scores.get_mut(place) {
+            Some(score) => *score += value,
+            None if is_full => {}
+            None => drop(scores.insert(*place, value)),
         }
     }
-    sum.extend(known);
-    *scores = sum;
 }
 
 /// Newest first among equals.
@@ -202,13 +193,11 @@ fn newest_with(
     while found.len() < most && younger < 1.0 {
         let mut scores = Scores::new();
         for range in scope.ranges(database, younger, older)? {
-            let mut in_range = Scores::new();
             for (expression, value) in clues {
                 let list =
                     scope.matching_in(database, &format!("{OWN} : {expression}"), range, usize::MAX)?;
-                add(&mut in_range, &list, *value);
+                add(&mut scores, &list, *value);
             }
-            scores.extend(in_range);
         }
         let room = most - found.len();
         let known = found.clone();

@@ -6,14 +6,6 @@ use crate::store::StoreError;
 use crate::store::index::search as index;
 use crate::store::index::search::{IndexedProject, Kind, Place, Range};
 
-/// A half of all rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the words say it")]
-pub enum Half {
-    Older,
-    Newer,
-}
-
 /// The ranges to look at, and their size.
 #[derive(Debug)]
 pub struct Scope {
@@ -73,21 +65,6 @@ impl Scope {
             Some(also) => index::matching(database, &format!("({expression}) AND {also}"), range, limit),
             None => index::matching(database, expression, range, limit),
         }
-    }
-
-    /// The older or the newer half of what is in it, by project and kind.
-    pub fn half(&self, half: Half) -> Vec<Range> {
-        let mut ranges = Vec::new();
-        for project in self.projects.iter().filter(|project| project.rows > 0) {
-            for kind in Kind::ALL {
-                let (all, middle) = (Range::kind(project.number, kind), self.largest[kind as usize] / 2);
-                ranges.push(match half {
-                    Half::Older => Range::ids(project.number, kind, 0, middle),
-                    Half::Newer => Range { from: Place::new(project.number, kind, middle + 1), ..all },
-                });
-            }
-        }
-        ranges
     }
 
     /// The share of its kind that is newer than a place: kinds have ids of their own, but all grow with time.

@@ -1,7 +1,7 @@
 //! A published model of the family of BERT, with weights of one byte: 384 dimensions, English above all.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rten::{Model, ModelOptions, OpRegistry, RunOptions, ThreadPool, op_registry};
 use rten_tensor::NdTensor;
@@ -48,9 +48,8 @@ pub struct Bert {
     tokens: WordPiece,
     /// The mean of unrelated texts, which says nothing about any of them.
     center: Vec<f32>,
-    // One thread each: a query takes a few milliseconds, and what runs in the background should not take the machine.
-    at_once: OnceLock<Arc<ThreadPool>>,
-    in_the_background: OnceLock<Arc<ThreadPool>>,
+    /// One thread for each pace: a query takes a few milliseconds, and the background should not take the machine.
+    threads: [Arc<ThreadPool>; 2],
 }
 
 impl Bert {
@@ -66,14 +65,9 @@ impl Bert {
         let model = ModelOptions::with_ops(operators()).prepack_weights(true).load(bytes);
         let model = model.map_err(|error| EmbeddingError::Model(error.to_string()))?;
         let tokens = vocabulary().ok_or_else(|| EmbeddingError::Model("it has no vocabulary".into()))?;
-        let mut bert = Self {
-            published,
-            model,
-            tokens,
-            center: vec![0.0; DIMENSION],
-            at_once: OnceLock::new(),
-            in_the_background: OnceLock::new(),
-        };
+        let threads = [(); 2].map(|()| Arc::new(ThreadPool::with_num_threads(1)));
+        threads[Pace::InTheBackground as usize].run(yield_to_others);
+        let mut bert = Self { published, model, tokens, center: vec![0.0; DIMENSION], threads };
         let mut center = vec![0.0; DIMENSION];
         for text in UNRELATED {
             let values = bert.values(text, Role::Memory, Pace::AtOnce)?;
@@ -119,19 +113,6 @@ impl Bert {
         Ok(values)
     }
 
-    fn threads(&self, pace: Pace) -> Arc<ThreadPool> {
-        let one = || Arc::new(ThreadPool::with_num_threads(1));
-        match pace {
-            Pace::AtOnce => self.at_once.get_or_init(one),
-            Pace::InTheBackground => self.in_the_background.get_or_init(|| {
-                let thread = one();
-                thread.run(yield_to_others);
-                thread
-            }),
-        }
-        .clone()
-    }
-
     fn run(&self, ids: Vec<i32>, pace: Pace) -> Result<Vec<f32>, Box<dyn std::error::Error>> {
         let count = ids.len();
         let ones = NdTensor::full([1, count], 1_i32);
@@ -144,7 +125,7 @@ impl Bert {
         if let Some(kinds) = self.model.find_node("token_type_ids") {
             inputs.push((kinds, zeros.view().into()));
         }
-        let options = RunOptions::default().with_thread_pool(Some(self.threads(pace)));
+        let options = RunOptions::default().with_thread_pool(Some(self.threads[pace as usize].clone()));
         let [hidden] = self.model.run_n(inputs, [self.model.node_id("last_hidden_state")?], Some(options))?;
         let hidden: NdTensor<f32, 3> = hidden.try_into()?;
         // The mean over all tokens.
@@ -165,35 +146,11 @@ fn yield_to_others() {
 /// The operators of the published models, and those that `quantize` adds. The engine's others stay out of the program
 /// (docs/decisions/020-build.md).
 fn operators() -> OpRegistry {
-    op_registry!(
-        Add,
-        And,
-        Cast,
-        Concat,
-        Div,
-        DynamicQuantizeLinear,
-        Erf,
-        Expand,
-        Gather,
-        GatherElements,
-        GatherND,
-        GreaterOrEqual,
-        IsNaN,
-        LayerNormalization,
-        MatMul,
-        MatMulInteger,
-        Max,
-        Mul,
-        Range,
-        Reshape,
-        Shape,
-        Slice,
-        Softmax,
-        Squeeze,
-        Transpose,
-        Unsqueeze,
-        Where
-    )
+    op_registry! {
+        Add, And, Cast, Concat, Div, DynamicQuantizeLinear, Erf, Expand, Gather, GatherElements, GatherND, GreaterOrEqual, IsNaN,
+        LayerNormalization, MatMul, MatMulInteger, Max, Mul, Range, Reshape, Shape, Slice, Softmax, Squeeze, Transpose,
+        Unsqueeze, Where
+    }
 }
 
 fn vocabulary() -> Option<WordPiece> {

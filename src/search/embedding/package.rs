@@ -2,11 +2,11 @@
 //! unpacked.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
-use ring::digest::{Context, SHA256};
+use ring::digest::{SHA256, digest};
 
 use super::published::{ALL, ModelForm, Published, installed};
 use super::quantize::quantized;
@@ -60,27 +60,12 @@ pub fn install(from: &Path, models: &Path) -> Result<&'static Published, Package
 /// Compares the installed file with the model that it should be; nothing if there is none.
 pub fn is_intact(models: &Path) -> Option<bool> {
     let published = installed(models)?;
-    let mut model = File::open(published.file(models)).ok()?;
-    let mut context = Context::new(&SHA256);
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        match model.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(count) => context.update(&buffer[..count]),
-            Err(_) => return Some(false),
-        }
-    }
-    Some(hex(context) == published.model_sha256)
+    let model = std::fs::read(published.file(models));
+    Some(model.is_ok_and(|model| sha256(&model) == published.model_sha256))
 }
 
 pub(super) fn sha256(bytes: &[u8]) -> String {
-    let mut context = Context::new(&SHA256);
-    context.update(bytes);
-    hex(context)
-}
-
-fn hex(context: Context) -> String {
-    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The model out of its archive. The archive was checked, so that only its own features matter.

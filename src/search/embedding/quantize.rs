@@ -152,11 +152,9 @@ fn multiply_bytes(graph: &mut GraphProto, weights: &HashMap<String, Scaled>) {
         match node.op_type.as_deref() {
             Some("Gather") if let Some(rows) = weights(0) => gather(&mut nodes, &node, rows),
             Some("MatMul") if let Some(right) = weights(1) => {
-                if in_bytes.insert(node.input[0].clone()) {
-                    nodes.push(to_bytes(&node.input[0]));
-                }
                 lists.insert(right.factors.clone());
-                multiply(&mut nodes, &node, right);
+                let is_in_bytes = !in_bytes.insert(node.input[0].clone());
+                multiply(&mut nodes, &node, right, is_in_bytes);
             }
             _ => nodes.push(node),
         }
@@ -186,21 +184,14 @@ fn gather(nodes: &mut Vec<NodeProto>, node: &NodeProto, rows: &Scaled) {
     nodes.extend([to_number(&bytes, &numbers), operation("Mul", &[&numbers, &factors], &[output])]);
 }
 
-/// The names of a tensor's bytes, their factor and their zero.
-fn byte_names(name: &str) -> [String; 3] {
-    ["bytes", "factor", "zero"].map(|what| format!("{name} {what}"))
-}
-
-fn to_bytes(name: &str) -> NodeProto {
-    let [bytes, factor, zero] = byte_names(name);
-    operation("DynamicQuantizeLinear", &[name], &[&bytes, &factor, &zero])
-}
-
-/// Multiplies bytes by bytes and makes the product numbers again.
-fn multiply(nodes: &mut Vec<NodeProto>, node: &NodeProto, right: &Scaled) {
-    let output = &node.output[0];
-    let [bytes, factor, zero] = byte_names(&node.input[0]);
+/// Puts the left side into bytes, multiplies bytes by bytes, and makes the product numbers again.
+fn multiply(nodes: &mut Vec<NodeProto>, node: &NodeProto, right: &Scaled, is_in_bytes: bool) {
+    let (left, output) = (&node.input[0], &node.output[0]);
+    let [bytes, factor, zero] = ["bytes", "factor", "zero"].map(|what| format!("{left} {what}"));
     let [factors, product, number] = ["factors", "product", "number"].map(|what| format!("{output} {what}"));
+    if !is_in_bytes {
+        nodes.push(operation("DynamicQuantizeLinear", &[left], &[&bytes, &factor, &zero]));
+    }
     nodes.extend([
         operation("Mul", &[&factor, &right.factors], &[&factors]),
         operation("MatMulInteger", &[&bytes, &right.bytes, &zero, ZERO], &[&product]),

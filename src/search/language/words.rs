@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use snowball_stemmers_rs::{Algorithm, Stemmer};
+use unicode_normalization::UnicodeNormalization;
 
 /// A word of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,16 +136,10 @@ pub fn stem(folded: &str) -> Cow<'_, str> {
     }
 }
 
-/// Small Latin letters only: others are folded by their case alone.
+/// Latin letters only, as SQLite does it.
 fn without_accent(c: char) -> char {
-    const LATIN_1: &[u8; 32] = b"aaaaaa\0ceeeeiiii\0nooooo\0\0uuuuy\0y";
-    const EXTENDED: &[u8; 128] = b"aaaaaaccccccccdd\0\0eeeeeeeeeegggggggghh\0\0iiiiiiiiii\0\0jjkk\0llllll\0\0\0\0nnnnnn\0\0\0oooooo\0\0rrrrrrsssssssstttt\0\0uuuuuuuuuuuuwwyyyzzzzzzs";
-    let plain = match u32::from(c) {
-        code @ 0xE0..=0xFF => LATIN_1[code as usize - 0xE0],
-        code @ 0x100..=0x17F => EXTENDED[code as usize - 0x100],
-        _ => 0,
-    };
-    if plain == 0 { c } else { char::from(plain) }
+    let is_latin = matches!(u32::from(c), 0xC0..=0x24F | 0x1E00..=0x1EFF);
+    if is_latin { c.nfd().next().unwrap_or(c) } else { c }
 }
 
 #[cfg(test)]
@@ -185,6 +180,7 @@ mod tests {
     fn accents_and_case_do_not_matter() {
         assert_eq!(fold("Nachführung"), "nachfuhrung");
         assert_eq!(fold("ÉTÉ Žlutý"), "ete zluty");
+        assert_eq!(fold("Việt Øre"), "viet øre");
         assert_eq!(key("Connections"), "connect");
     }
 

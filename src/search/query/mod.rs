@@ -1,15 +1,12 @@
 //! A question: a text of any kind becomes clues, each with the expression that the index understands. Nothing that
 //! is typed can be a syntax error: every word is quoted.
 
-mod dates;
 pub mod parameters;
 pub mod spelling;
 
 use super::language::glossary::in_english;
 use super::language::stop_words::is_stop_word;
 use super::language::words::{fold, humps, key, pairs, words};
-use crate::model::Millis;
-use dates::relative_days;
 
 /// One thing to look for.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +21,12 @@ pub struct Clue {
     pub asked: String,
 }
 
+impl Clue {
+    fn new(expression: String, shape: Shape) -> Self {
+        Self { expression, shape, weight: 1.0, asked: String::new() }
+    }
+}
+
 /// The form of a clue in a text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
@@ -33,8 +36,6 @@ pub enum Shape {
     Phrase(Vec<String>),
     /// A character of an unspaced script, wherever it stands.
     Character(String),
-    /// Days, which only a row's context has.
-    Days,
 }
 
 /// A query, understood.
@@ -55,25 +56,17 @@ const MOST_BYTES: usize = 8192;
 
 /// Weight of the English word for a word of another language.
 const TRANSLATED: f64 = 0.7;
+/// Weight of a pair of characters of an unspaced script.
+const PAIR: f64 = 0.7;
 
 impl Query {
-    /// Understands a text that is asked at a time: `yesterday` and the like are days.
-    pub fn parse_at(text: &str, now: Millis) -> Self {
-        let mut query = Self::parse(text);
-        if let Some(expression) = relative_days(text, now) {
-            query.add(Clue { expression, shape: Shape::Days, weight: 1.0, asked: String::new() });
-        }
-        query
-    }
-
     /// Understands a text, whatever it is.
     pub fn parse(text: &str) -> Self {
         let text = super::words_cut(text, MOST_BYTES);
         let mut query = Self::default();
         let (phrases, rest) = split_quotes(text);
         for phrase in phrases {
-            let stems: Vec<String> = stems_of(phrase);
-            if let Some(clue) = phrase_clue(phrase, stems) {
+            if let Some(clue) = phrase_clue(phrase) {
                 query.required.push(clue.clone());
                 query.add(clue);
             }
@@ -114,7 +107,7 @@ impl Query {
         }
         // `refresh_token` or a path as a whole.
         if spaced > 1 && spaced == found.len() {
-            phrase_clue(piece, stems_of(piece)).into_iter().for_each(|clue| self.add(clue));
+            phrase_clue(piece).into_iter().for_each(|clue| self.add(clue));
         }
     }
 
@@ -145,32 +138,11 @@ fn without_possessive(piece: &str) -> &str {
 
 /// Splits a text into quoted parts and the rest. An unclosed quote is no quote.
 fn split_quotes(text: &str) -> (Vec<&str>, Vec<&str>) {
-    let (mut phrases, mut rest) = (Vec::new(), Vec::new());
-    let mut pieces = text.split('"');
-    rest.extend(pieces.next());
-    while let Some(inside) = pieces.next() {
-        match pieces.next() {
-            // A single quoted word is no phrase, but an identifier in quotes is.
-            Some(after) => {
-                phrases.push(inside);
-                rest.push(after);
-            }
-            None => rest.push(inside),
-        }
-    }
-    (phrases, rest)
-}
-
-fn stems_of(text: &str) -> Vec<String> {
-    let mut stems = Vec::new();
-    for word in words(text) {
-        if word.unspaced {
-            stems.extend(pairs(word.text).map(|(_, pair)| pair.to_owned()));
-        } else {
-            stems.push(key(word.text));
-        }
-    }
-    stems
+    let pieces: Vec<&str> = text.split('"').collect();
+    let is_phrase = |at: usize| at % 2 == 1 && at + 1 < pieces.len();
+    let (phrases, rest): (Vec<_>, Vec<_>) = (0..pieces.len()).partition(|at| is_phrase(*at));
+    let texts = |list: Vec<usize>| list.into_iter().map(|at| pieces[at]).collect();
+    (texts(phrases), texts(rest))
 }
 
 /// A string for the index: quoted, so that nothing in it is an operator.
@@ -180,46 +152,34 @@ fn quoted(text: &str) -> String {
 }
 
 fn word_clue(word: &str, weight: f64) -> Clue {
-    Clue { expression: quoted(word), shape: Shape::Any(vec![key(word)]), weight, asked: fold(word) }
+    let shape = Shape::Any(vec![key(word)]);
+    Clue { weight, asked: fold(word), ..Clue::new(quoted(word), shape) }
 }
 
 fn pair_clue(pair: &str) -> Clue {
-    if pair.chars().count() == 1 {
-        let expression = format!("{} *", quoted(pair));
-        return Clue {
-            expression,
-            shape: Shape::Character(pair.to_owned()),
-            weight: 1.0,
-            asked: String::new(),
-        };
-    }
-    Clue {
-        expression: quoted(pair),
-        shape: Shape::Any(vec![pair.to_owned()]),
-        weight: 0.7,
-        asked: String::new(),
+    match pair.chars().count() {
+        1 => Clue::new(format!("{} *", quoted(pair)), Shape::Character(pair.to_owned())),
+        _ => Clue { weight: PAIR, ..Clue::new(quoted(pair), Shape::Any(vec![pair.to_owned()])) },
     }
 }
 
-fn phrase_clue(text: &str, stems: Vec<String>) -> Option<Clue> {
-    let expression = phrase(text)?;
-    (!stems.is_empty()).then(|| Clue {
-        expression,
-        shape: Shape::Phrase(stems),
-        weight: 1.0,
-        asked: String::new(),
-    })
+fn phrase_clue(text: &str) -> Option<Clue> {
+    let stems = parts(text).map(|(part, is_pair)| if is_pair { part.to_owned() } else { key(part) });
+    Some(Clue::new(phrase(text)?, Shape::Phrase(stems.collect())))
 }
 
 /// The index's expression for the words of a text, one after the other; nothing if it has none.
 pub fn phrase(text: &str) -> Option<String> {
-    // The index has the pairs of unspaced scripts one after the other, too.
-    let words: Vec<&str> = words(text)
-        .flat_map(|word| {
-            if word.unspaced { pairs(word.text).map(|(_, pair)| pair).collect() } else { vec![word.text] }
-        })
-        .collect();
-    (!words.is_empty()).then(|| quoted(&words.join(" ")))
+    let parts: Vec<&str> = parts(text).map(|(part, _)| part).collect();
+    (!parts.is_empty()).then(|| quoted(&parts.join(" ")))
+}
+
+/// The words of a text, unspaced scripts as their pairs, as the index has them one after the other. True for a pair.
+fn parts(text: &str) -> impl Iterator<Item = (&str, bool)> {
+    words(text).flat_map(|word| match word.unspaced {
+        true => pairs(word.text).map(|(_, pair)| (pair, true)).collect(),
+        false => vec![(word.text, false)],
+    })
 }
 
 #[cfg(test)]

@@ -12,16 +12,16 @@ use std::collections::HashSet;
 use rusqlite::Connection;
 
 use matcher::Matcher;
-use near_duplicates::{fold_near_duplicates, fold_turns};
+use near_duplicates::fold_repeats;
 use score::best_score;
 pub use score::{rarity, saturated};
-pub use similarity::{Similarity, SimilarityScores, compare_half, counts_meaning};
+pub use similarity::{Similarity, SimilarityScores, compare_part, counts_meaning};
 pub use snippet::Snippet;
 
 use super::candidates::scope::Scope;
 use super::candidates::{Candidates, candidates};
 use super::query::Query;
-use super::{AsOf, FoundMemory, Request, SearchResults};
+use super::{AsOf, FoundMemory, Request, SearchResults, words_cut};
 use crate::api::ScoreParts;
 use crate::config::SearchSettings as Settings;
 use crate::model::Millis;
@@ -61,6 +61,7 @@ const MOST_PENDING: u32 = 500;
 const BEFORE_FILTERS: usize = 40;
 /// Observations of a longer time are not listed.
 const MOST_IN_TIME: usize = 20_000;
+
 impl<'a> Search<'a> {
     pub fn new(
         database: &'a Connection,
@@ -90,7 +91,7 @@ impl<'a> Search<'a> {
     }
 
     pub fn run(mut self) -> Result<SearchResults, StoreError> {
-        let mut query = Query::parse_at(&self.request.query, self.as_of.now);
+        let mut query = Query::parse(&self.request.query);
         if query.clues.is_empty() {
             return self.newest();
         }
@@ -99,7 +100,10 @@ impl<'a> Search<'a> {
         let mut entries = self.read(&found.places, &matcher)?;
         self.add_pending(&mut entries, &query, &matcher)?;
         self.score_words(&mut entries, &query.clues, &found);
-        let scores = self.similarities(&query)?;
+        let scores = match counts_meaning(&query) {
+            true => self.request.similarity.scores(self.database, self.scope.as_ref())?,
+            false => SimilarityScores::default(),
+        };
         if self.add_similar(&mut entries, &scores, &matcher)? {
             self.score_words(&mut entries, &query.clues, &found);
         }
@@ -107,7 +111,7 @@ impl<'a> Search<'a> {
         self.weigh(&mut entries);
         entries
             .sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| newer_first(&a.document, &b.document)));
-        let entries = fold_turns(fold_near_duplicates(entries));
+        let entries = fold_repeats(entries);
         let total = entries.len();
         let page = entries.into_iter().skip(self.request.offset).take(self.request.limit);
         let hits = page.map(|entry| self.hit(entry, &query, &found.rarities, &matcher)).collect();
@@ -135,17 +139,17 @@ impl<'a> Search<'a> {
     /// Decides by its place and its label whether a row may be a hit.
     fn passes(&self, place: Place) -> Result<bool, StoreError> {
         let (kind, id) = (place.kind(), place.id());
+        let filter = &self.request.filter;
         if !self.may_count(place) || self.waiting.contains(&(kind, id)) || self.is_excluded(kind, id)? {
             return Ok(false);
         }
-        let filter = &self.request.filter;
-        if filter.reads_text() {
-            return Ok(self.document(kind, id)?.is_some());
+        if filter.reads_labels() {
+            let label = index::label(self.database, kind, id)?;
+            if !label.is_some_and(|label| filter.allows_label(label.type_word.as_ref(), label.created_at)) {
+                return Ok(false);
+            }
         }
-        if !filter.reads_labels() {
-            return Ok(true);
-        }
-        Ok(index::label(self.database, kind, id)?.is_some_and(|label| filter.allows_label(&label)))
+        Ok(!filter.reads_text() || self.document(kind, id)?.is_some())
     }
 
     /// The prompt that is being answered is no memory yet.
@@ -194,16 +198,10 @@ impl<'a> Search<'a> {
             && (kind != Kind::Observation || self.in_time.as_ref().is_none_or(|ids| ids.contains(&id)))
     }
 
-    /// A row, if it is there and counts. Most of those that do not are known without their text.
+    /// A row, if it is there and passes the filters.
     pub(in crate::search) fn document(&self, kind: Kind, id: i64) -> Result<Option<Document>, StoreError> {
-        let filter = &self.request.filter;
-        if filter.reads_labels() {
-            let label = index::label(self.database, kind, id)?;
-            if !label.is_some_and(|label| filter.allows_label(&label)) {
-                return Ok(None);
-            }
-        }
-        Ok(index::document(self.database, kind, id)?.filter(|document| filter.allows(document)))
+        let document = index::document(self.database, kind, id)?;
+        Ok(document.filter(|document| self.request.filter.allows(document)))
     }
 
     /// Rows that wait for the index are found all the same.
@@ -229,14 +227,6 @@ impl<'a> Search<'a> {
             }
         }
         Ok(())
-    }
-
-    /// The likeness of the rows of the scope to the query; empty without a model.
-    fn similarities(&self, query: &Query) -> Result<SimilarityScores, StoreError> {
-        if !counts_meaning(query) {
-            return Ok(SimilarityScores::default());
-        }
-        self.request.similarity.scores(self.database, self.scope.as_ref())
     }
 
     /// Brings in the rows that are nearest in meaning, whatever their words, if any is near enough: to a model nearly everything
@@ -277,12 +267,10 @@ impl<'a> Search<'a> {
             true => (Snippet::default(), Snippet::default()),
             false => (called(&document, matcher), snippet::snippet(&document, matcher)),
         };
-        let seen = query.clues.iter().zip(rarities).zip(&counts);
+        let seen = query.clues.iter().zip(rarities).zip(&counts).filter(|(_, count)| **count > 0.0);
         if self.request.explain {
-            parts.clues = seen
-                .filter(|(_, count)| **count > 0.0)
-                .map(|((clue, rarity), count)| (clue.expression.clone(), *rarity, *count))
-                .collect();
+            parts.clues =
+                seen.map(|((clue, rarity), count)| (clue.expression.clone(), *rarity, *count)).collect();
         }
         FoundMemory {
             kind: document.kind,
@@ -302,11 +290,12 @@ impl<'a> Search<'a> {
 
 /// The title of a row; for a prompt, its beginning.
 fn called(document: &Document, matcher: &Matcher<'_>) -> Snippet {
-    if document.title.is_empty() {
-        snippet::mark_all(super::words_cut(&document.summary, 120), matcher)
+    let text = if document.title.is_empty() {
+        words_cut(&document.summary, 120)
     } else {
-        snippet::mark_all(super::words_cut(&document.title, 400), matcher)
-    }
+        words_cut(&document.title, 400)
+    };
+    snippet::mark_all(text, matcher)
 }
 
 fn newer_first(a: &Document, b: &Document) -> std::cmp::Ordering {

@@ -1,27 +1,31 @@
-//! Rows that say nearly the same, or belong to the same turn.
+//! Rows that say the same, or belong to the same turn.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::Entry;
 use crate::search::language::words::{fold, words};
-use crate::search::words_cut;
 use crate::store::index::search::{Document, Kind};
 
-/// Rows of one project that say nearly the same become one, the best of them.
-pub fn fold_near_duplicates(entries: Vec<Entry>) -> Vec<Entry> {
+/// Folds rows of a project that have the same words, and then the rows of each turn.
+pub fn fold_repeats(entries: Vec<Entry>) -> Vec<Entry> {
+    fold_turns(fold_same_words(entries))
+}
+
+/// The best of several rows with the same words stands for all.
+fn fold_same_words(entries: Vec<Entry>) -> Vec<Entry> {
     let mut kept: Vec<Entry> = Vec::new();
-    let mut by_title: HashMap<(Kind, String, String), Vec<usize>> = HashMap::new();
+    let mut known: HashMap<(Kind, String, String), usize> = HashMap::new();
     for entry in entries {
-        let document = &entry.document;
-        let called = if document.title.is_empty() { &document.summary } else { &document.title };
-        let title: String = words(words_cut(called, 400)).map(|word| fold(word.text) + " ").collect();
-        let same = by_title.entry((document.kind, document.project.clone(), title)).or_default();
-        match same.iter().find(|at| says_the_same(&kept[**at].document, document)) {
-            Some(at) => kept[*at].similar.push(document.id),
-            None => {
-                same.push(kept.len());
-                kept.push(entry);
-            }
+        let Document { kind, project, title, summary, detail, .. } = &entry.document;
+        let text: Vec<String> = [title, summary, detail]
+            .into_iter()
+            .flat_map(|text| words(text))
+            .map(|word| fold(word.text))
+            .collect();
+        let at = *known.entry((*kind, project.clone(), text.join(" "))).or_insert(kept.len());
+        match kept.get_mut(at) {
+            Some(first) => first.similar.push(entry.document.id),
+            None => kept.push(entry),
         }
     }
     kept
@@ -29,7 +33,7 @@ pub fn fold_near_duplicates(entries: Vec<Entry>) -> Vec<Entry> {
 
 /// The prompt and the summary of a turn are one hit with the best of its observations. Text that answers stands for the turn
 /// before text that asks.
-pub fn fold_turns(entries: Vec<Entry>) -> Vec<Entry> {
+fn fold_turns(entries: Vec<Entry>) -> Vec<Entry> {
     let mut kept: Vec<Entry> = Vec::new();
     let mut turns: HashMap<(String, i64), usize> = HashMap::new();
     for mut entry in entries {
@@ -49,14 +53,4 @@ pub fn fold_turns(entries: Vec<Entry>) -> Vec<Entry> {
         }
     }
     kept
-}
-
-/// Nine words of ten in common.
-fn says_the_same(a: &Document, b: &Document) -> bool {
-    let set = |document: &Document| -> HashSet<String> {
-        words(&document.summary).chain(words(&document.detail)).map(|word| fold(word.text)).collect()
-    };
-    let (a, b) = (set(a), set(b));
-    let common = a.intersection(&b).count();
-    common * 10 >= (a.len() + b.len() - common) * 9
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use super::matcher::Matcher;
-use super::near_duplicates::{fold_near_duplicates, fold_turns};
+use super::near_duplicates::fold_repeats;
 use super::{Entry, Search};
 use crate::model::Millis;
 use crate::search::SearchResults;
@@ -22,7 +22,13 @@ impl Search<'_> {
         for kind in Kind::ALL.into_iter().filter(|kind| filter.has_kind(*kind)) {
             // Rows of a turn are folded into one, so that more are needed than are shown.
             let most = if filter.reads_text() { usize::MAX } else { wanted * Kind::ALL.len() };
-            rows.extend(index::newest(self.database, kind, &self.newest_filter(kind), most)?);
+            let conditions = index::NewestFilter {
+                project: filter.project.clone(),
+                types: filter.types.clone(),
+                since: filter.since,
+                until: filter.until,
+            };
+            rows.extend(index::newest(self.database, kind, &conditions, most)?);
         }
         if let Some(scope) = self.scope.as_ref().filter(|_| filter.reads_text()) {
             let named: HashSet<(Kind, i64)> =
@@ -32,7 +38,7 @@ impl Search<'_> {
             });
         }
         rows.sort_unstable_by_key(|(at, kind, id)| (Reverse(*at), *kind, Reverse(*id)));
-        let matcher = Matcher::new(&[]);
+        let (query, matcher) = (Query::default(), Matcher::new(&[]));
         let mut entries: Vec<Entry> = Vec::new();
         let mut left = rows.len();
         for (_, kind, id) in rows {
@@ -43,27 +49,16 @@ impl Search<'_> {
             let Some(document) = self.document(kind, id)? else { continue };
             entries.push(Entry { score: 1.0, ..self.entry(None, document, &matcher) });
             if entries.len().is_multiple_of(wanted) {
-                entries = fold_turns(fold_near_duplicates(entries));
+                entries = fold_repeats(entries);
                 if entries.len() >= wanted {
                     break;
                 }
             }
         }
-        let entries = fold_turns(fold_near_duplicates(entries));
+        let entries = fold_repeats(entries);
         let total = entries.len() + left;
         let page = entries.into_iter().skip(self.request.offset).take(self.request.limit);
-        let query = Query::default();
         let hits = page.map(|entry| self.hit(entry, &query, &[], &matcher)).collect();
         Ok(SearchResults { hits, total, as_of: self.as_of, corrections: Vec::new() })
-    }
-
-    fn newest_filter(&self, kind: Kind) -> index::NewestFilter {
-        let filter = &self.request.filter;
-        index::NewestFilter {
-            project: filter.project.clone(),
-            types: if kind == Kind::Observation { filter.types.clone() } else { Vec::new() },
-            since: filter.since,
-            until: filter.until,
-        }
     }
 }

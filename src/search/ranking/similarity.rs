@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 
 use crate::search::QueryEmbedding;
-use crate::search::candidates::scope::{Half, Scope};
+use crate::search::candidates::scope::Scope;
 use crate::search::embedding::Scale;
 use crate::search::query::Query;
 use crate::store::StoreError;
@@ -131,15 +131,15 @@ pub fn counts_meaning(query: &Query) -> bool {
     query.required.is_empty() && !query.clues.is_empty()
 }
 
-/// Compares one half of the rows of a project, or of all, with the meaning of a question.
-pub fn compare_half(
+/// Compares a part of the rows of a project, or of all, with the meaning of a question: those of an age, from 0 for the newest to 1.
+pub fn compare_part(
     database: &Connection,
     embedding: &QueryEmbedding,
     project: Option<&str>,
-    half: Half,
+    (younger, older): (f64, f64),
 ) -> Result<SimilarityScores, StoreError> {
     match Scope::new(database, project, None)? {
-        Some(scope) => compare_in(database, embedding, &scope, &scope.half(half)),
+        Some(scope) => compare_in(database, embedding, &scope, &scope.ranges(database, younger, older)?),
         None => Ok(SimilarityScores::default()),
     }
 }
@@ -259,8 +259,10 @@ mod tests {
         let model = vectors::model(&database, "by hand").unwrap().unwrap();
         let scope = Scope::new(&database, None, None).unwrap().unwrap();
         let all = compare_all(&database, model, &embedding, &[scope.range]).unwrap();
-        let halves = [Half::Older, Half::Newer]
-            .map(|half| compare_promising(&database, model, &embedding, &scope.half(half), 30).unwrap());
+        let halves = [(0.5, 1.0), (0.0, 0.5)].map(|(younger, older)| {
+            let ranges = scope.ranges(&database, younger, older).unwrap();
+            compare_promising(&database, model, &embedding, &ranges, 30).unwrap()
+        });
         let promising = SimilarityScores::joined(halves.into_iter());
         assert_eq!(all.known.len(), ROWS as usize);
         assert_eq!(promising.known.len(), 60);

@@ -79,18 +79,3 @@ fn without_a_question_everything_comes_newest_first() {
     }
     assert_eq!(seen, (1..=230).collect::<Vec<_>>());
 }
-
-#[test]
-fn relative_days_find_the_rows_of_that_day() {
-    const DAY: i64 = 24 * 3_600_000;
-    let mut memory = Memory::new();
-    let ids: Vec<i64> =
-        (0..4).map(|day| memory.observe(&format!("Step {day}"), "Something was done")).collect();
-    for (day, id) in ids.iter().enumerate() {
-        let at = NOW - day as i64 * DAY;
-        memory.database.execute("UPDATE observations SET created_at = ?1 WHERE id = ?2", [at, *id]).unwrap();
-    }
-    memory.index_some();
-    assert_eq!(memory.find("yesterday")[0], ids[1].to_string());
-    assert_eq!(memory.find("what was done 3 days ago")[0], ids[3].to_string());
-}

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 
 use crate::paths::Home;
-use crate::search::{self, Half, QueryEmbedding, Similarity, SimilarityScores};
+use crate::search::{self, QueryEmbedding, Similarity, SimilarityScores};
 use crate::store::{self, StoreError};
 use crate::worker::state::Shared;
 
@@ -42,8 +42,8 @@ impl SimilarityPool {
 }
 
 fn start_threads() -> Sender<Comparison> {
-    let newer = start_half(Half::Newer);
-    let older = start_half(Half::Older);
+    let newer = start_half((0.0, 0.5));
+    let older = start_half((0.5, 1.0));
     let (sender, jobs) = channel::<Comparison>();
     let _ = std::thread::Builder::new().name("embed-query".into()).spawn(move || {
         for Comparison { shared, query, project, reply } in jobs {
@@ -69,12 +69,12 @@ struct HalfJob {
     reply: SyncSender<SimilarityScores>,
 }
 
-fn start_half(half: Half) -> Sender<HalfJob> {
+fn start_half(ages: (f64, f64)) -> Sender<HalfJob> {
     let (sender, jobs) = channel::<HalfJob>();
     let _ = std::thread::Builder::new().name("similarity".into()).spawn(move || {
         let mut connection = None;
         for job in jobs {
-            let compared = compare(&mut connection, &job, half).unwrap_or_else(|error| {
+            let compared = compare(&mut connection, &job, ages).unwrap_or_else(|error| {
                 tracing::warn!(%error, "a query was compared with only half of the embeddings: {error}");
                 SimilarityScores::default()
             });
@@ -87,13 +87,13 @@ fn start_half(half: Half) -> Sender<HalfJob> {
 fn compare(
     connection: &mut Option<Connection>,
     job: &HalfJob,
-    half: Half,
+    ages: (f64, f64),
 ) -> Result<SimilarityScores, StoreError> {
     let database = match connection.take() {
         Some(database) => database,
         None => store::open_reader(&job.home)?,
     };
-    let compared = search::compare_half(&database, &job.embedding, job.project.as_deref(), half)?;
+    let compared = search::compare_part(&database, &job.embedding, job.project.as_deref(), ages)?;
     *connection = Some(database);
     Ok(compared)
 }
