@@ -122,6 +122,7 @@ pub(super) fn titled_statements(message: &str) -> (Option<String>, Vec<Statement
         let trimmed = line.trim();
         if trimmed.starts_with("```") || trimmed.starts_with("~~~") {
             reader.end_block();
+            reader.is_introduced = true;
             in_code = !in_code;
         } else if !in_code {
             reader.line(line, trimmed);
@@ -143,6 +144,10 @@ struct Reader {
     /// The enclosing heading and its level.
     main: (usize, String),
     heading: String,
+    /// The heading and kind of the section around bold lines, if the last one introduces no more than the block below it.
+    around: Option<(String, Section)>,
+    /// True once that block was read: "**Either:**" introduces its list, not the paragraph behind it.
+    is_introduced: bool,
     paragraph: String,
     /// The line that introduces the list or code that follows.
     lead: Option<String>,
@@ -187,6 +192,9 @@ impl Reader {
         let level = line.bytes().take_while(|byte| *byte == b'#').count();
         let level = if level == 0 { BOLD_LEVEL } else { level };
         self.is_adjacent = false;
+        let around = self.around.take().unwrap_or_else(|| (self.heading.clone(), self.section));
+        self.around = (level == BOLD_LEVEL && heading.ends_with(':')).then_some(around);
+        self.is_introduced = false;
         self.heading = without_opener(heading.trim_end_matches(':'));
         self.section = section_of(heading);
         match &self.outer {
@@ -226,6 +234,9 @@ impl Reader {
             return;
         }
         self.end_list();
+        if let Some((heading, section)) = self.around.take_if(|_| self.is_introduced) {
+            (self.heading, self.section, self.outer) = (heading, section, None);
+        }
         let lead = self.lead.take().filter(|lead| is_needed(lead) && !is_offer(lead));
         let paragraph = plain(&std::mem::take(&mut self.paragraph));
         let kept = sentences(&paragraph).into_iter().map(|sentence| without_opener(&sentence));
@@ -240,8 +251,8 @@ impl Reader {
             text = format!("{lead} {text}");
         }
         match self.statements.last_mut() {
-            // "This means …" needs the statement right above it.
-            Some(last) if self.is_adjacent && points_back(&text) && !last.is_row => {
+            // "This means …" and half a sentence need the statement right above them.
+            Some(last) if self.is_adjacent && (points_back(&text) || continues(&text)) && !last.is_row => {
                 append(last, &text);
             }
             _ => self.push_text(text, is_verdict(&paragraph)),
@@ -255,6 +266,7 @@ impl Reader {
         if items.is_empty() {
             return;
         }
+        self.is_introduced = true;
         let lead = self.lead.take();
         // "This causes:" points at something that was left out.
         let is_lost = |lead: &str| !self.is_adjacent && points_back(lead);
@@ -419,6 +431,11 @@ pub(super) fn points_back(sentence: &str) -> bool {
         .iter()
         .any(|start| sentence.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start)));
     each(POINTING).any(|word| word == lower) && !is_ahead
+}
+
+/// True for the second half of a sentence.
+fn continues(text: &str) -> bool {
+    text.starts_with(['.', '…']) || text.starts_with(char::is_lowercase)
 }
 
 /// True for headings that do not describe their content.
@@ -644,6 +661,23 @@ mod tests {
             "The row is kept. The work of the first prompt is lost. However, the overlap check handles that.";
         assert_eq!(whole_sentences(text, 70), "The row is kept.");
         assert_eq!(whole_sentences(text, 200), text);
+    }
+
+    #[test]
+    fn a_bold_line_introduces_one_block() {
+        let message = "The claim is that files change.\n\n...which makes no sense here.\n\n**So either:**\n- the bug does not exist at all\n- another cause was found there\n\n\
+            The reader keeps both files.\n\n**Cause:** one lock.";
+        let found: Vec<String> = statements(message).iter().map(|statement| statement.shown(None)).collect();
+        assert_eq!(
+            found,
+            [
+                "The claim is that files change. ...which makes no sense here.",
+                "Either: the bug does not exist at all",
+                "Either: another cause was found there",
+                "The reader keeps both files.",
+                "Cause: one lock."
+            ]
+        );
     }
 
     #[test]
