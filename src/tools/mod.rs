@@ -20,7 +20,6 @@ use serde_json::Value;
 pub use command::{Command, Exit, Outcome};
 pub use decisions::{Answer, TaskChange, refusal};
 pub use edit::{FileChange, FileEdit};
-pub(crate) use error_signature::error_line;
 pub use error_signature::{error_signature, is_generic};
 pub use git::Commit;
 use path::PathBase;

@@ -59,7 +59,7 @@ pub fn plan(text: &str) -> Option<Plan> {
     let heading_line = text.lines().map(str::trim).find(|line| line.starts_with('#')).filter(|_| is_plan)?;
     static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
-            r"(?i)^((implementation |migration |refactoring )?plan|feature|task|proposal|rfc|spec)( plan)?\s*[:—–-]\s*",
+            r"(?i)^((implementation |migration |refactoring )?plan|feature|task|proposal|rfc|spec)( plan)?(\s*[:—–]\s*|\s+-\s+)",
         )
     });
     let mut heading = plain(heading_line.trim_start_matches('#'));
@@ -132,7 +132,9 @@ pub(super) fn lines(request: &str) -> Vec<(Asked, String)> {
     // A prompt may begin with the heading of a report that was copied; elsewhere copied lines are output.
     let is_typed = |at: usize, line: &str| is_prose(line) || at == 0 && !line.contains(['/', '\\']);
     found
-        .filter(|(at, (kind, line))| is_clear(line) && (*kind != Asked::Report || is_typed(*at, line)))
+        .filter(|(at, (kind, line))| {
+            is_clear(line.trim_end_matches('…')) && (*kind != Asked::Report || is_typed(*at, line))
+        })
         .map(|(_, found)| found)
         .collect()
 }
@@ -224,6 +226,7 @@ fn is_question(sentence: &str) -> bool {
 const VERBS: &str = "add|fix|remove|rename|move|make|change|update|use|implement|refactor|ensure|create|write|support|allow|handle|improve|extract|split|merge|convert|replace|show|hide|\
     display|drop|delete|enable|disable|set|increase|decrease|reduce|simplify|migrate|port|document|optimize|validate|log|cache|retry|skip|ignore|keep|\
     prevent|avoid|align|sort|filter|bump|upgrade|configure|install|integrate|introduce|redesign|restore|revert|rewrite|build|propagate|strengthen|extend|expose|wire|strip|store|track|detect|\
+    rework|restructure|reorganize|tweak|prefill|abandon|bundle|fold|wrap|address|preserve|resolve|expand|shorten|limit|group|highlight|mock|publish|rebase|squash|parse|calculate|\
     return|render|generate|bring|turn|put|stop|clean|consolidate|unify|inline|deduplicate|adapt|adjust|complete|finish|apply|translate|\
     behebe|füge|entferne|ändere|ajoute|corrige|supprime|renomme";
 /// Verbs that ask for an answer.
@@ -306,7 +309,7 @@ fn without_politeness(sentence: &str) -> String {
             |(i|we)\ ?('d|\ would)\ (like|love)\ (you\ |us\ )?to\ |(i|we)\ (want|need)\ (you\ )?to\ |(i\ (think|feel|guess|wonder)|i'm\ wondering)\ (now\ )?(like\ |if\ |that\ )?(we\ should\ |you\ should\ |it\ should\ )?
             |(we|you)\ should\ (also\ |now\ |probably\ )*|i\ (just\ |also\ |now\ )*(realized|noticed|saw|found|see|understand)\ ((an\ issue|a\ bug|that|where|when)[\ ,:]+)*
             |i\ (just\ |also\ )?(got|have|received)\ [^:.]*(feedback|comment|review|report|suggestion)[^:.]*:\s+
-            |thinking\ (again|about\ it)[\s:,]+|(but\ |i'?m\ |i\ was\ |just\ |now\ )*wondering(\ now|\ if|\ whether)*[\s:,]+|if\ that'?s\ the\ case,?\ |(we|you)\ need\ to\ |completely\ 
+            |keep\ in\ mind\ that\ |thinking\ (again|about\ it)[\s:,]+|(but\ |i'?m\ |i\ was\ |just\ |now\ )*wondering(\ now|\ if|\ whether)*[\s:,]+|if\ that'?s\ the\ case,?\ |(we|you)\ need\ to\ |completely\ 
             |let'?s\ (also\ |now\ |just\ |then\ |try\ to\ |do\ )*|let\ us\ |help\ me\ (to\ )?|your\ task\ is\ to\ |go\ ahead\ and\ |feel\ free\ to\ |kannst\ du\ (bitte\ )?|bitte\ |peux-tu\ )",
         )
     });

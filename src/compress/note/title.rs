@@ -11,7 +11,6 @@ use super::prose::{Statement, is_dangling, sentences, without_number};
 use super::request::{self, Asked, is_trivial};
 use crate::compress::turn::Turn;
 use crate::text::{capitalised, each, head, listed, one_line, pattern, shorten};
-use crate::tools::error_line;
 use crate::tools::path::file_name;
 
 /// Maximum length of a title, in columns: most sentences fit whole.
@@ -42,8 +41,7 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
         Some(if has_acted { line.clone() } else { asked() })
     };
     let reported = || {
-        let report = of_kind(Asked::Report).filter(|line| !is_change(line));
-        let line = report.or_else(|| turn.request().and_then(reported_error))?;
+        let line = of_kind(Asked::Report).filter(|line| !is_change(line))?;
         Some(title_line(&format!("Response to: {line}")))
     };
     let words = || turn.request().and_then(request::first_line);
@@ -59,7 +57,8 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
         let is_about = |line: &String| {
             each("this branch|the branch|local branch|current branch").any(|branch| line.contains(branch))
         };
-        words().filter(|line| topic(turn).is_some() && is_about(line))
+        let is_all = turn.request().is_some_and(|request| request.len() <= TITLE_COLUMNS);
+        words().filter(|line| is_all && topic(turn).is_some() && is_about(line))
     };
     if !subjects.is_empty() {
         return joined(subjects);
@@ -191,21 +190,12 @@ fn answers<'a>(
             let line = title_of(bare).filter(|line| !is_dangling(line))?;
             let tells_change = has_acted && (is_change(&line) || bare.len() < text.len());
             let is_list = statement.is_item || !statement.items.is_empty();
-            (!is_list || tells_change || material.is_tests).then_some(line)
+            // "`load()` now returns:" is nothing without its list.
+            let is_half = is_list && line.split_whitespace().count() < 6 && line.contains(" now ");
+            (!is_list || !is_half && (tells_change || material.is_tests)).then_some(line)
         })
     });
     own.into_iter().chain(stated.filter(|line| is_clear(line) && !is_fragment(line))).collect()
-}
-
-/// The error that a prompt quotes.
-fn reported_error(request: &str) -> Option<String> {
-    let is_error = |line: &String| {
-        let lower = line.to_lowercase();
-        each("error|fail|fatal|panic|exception").any(|word| lower.contains(word))
-            && !line.starts_with(['+', '-', '/'])
-            && !words(&lower).iter().any(|word| among(OUTSIDE, word) || among(SPEAKING, word))
-    };
-    error_line(request).filter(is_error)
 }
 
 /// The words of a text that name something, cut to their beginnings so that "session" and "sessions" are one.
@@ -233,7 +223,7 @@ fn from_files(turn: &Turn) -> Option<String> {
 /// "fix(parser): handle empty input (#12)" → "Handle empty input".
 fn subject(subject: &str) -> Option<String> {
     static PREFIX: LazyLock<Option<Regex>> =
-        LazyLock::new(|| pattern(r"^[a-zA-Z]+(\([^)]*\))?!?:\s+|\s*\(#\d+\)$"));
+        LazyLock::new(|| pattern(r"^((fixup|squash|amend)!\s+)*([a-zA-Z]+(\([^)]*\))?!?:\s+)?|\s*\(#\d+\)$"));
     let bare = PREFIX.as_ref().map_or(subject.into(), |prefix| prefix.replace_all(subject, ""));
     let title = title_line(bare.trim());
     (title.split_whitespace().count() >= 3).then_some(title)
@@ -423,7 +413,7 @@ pub(super) fn is_clear(line: &str) -> bool {
         && !points_outside(&words, POINTING)
         && !is_vague(&words)
         && !continues
-        && !words.iter().any(|word| among(SPEAKING, word))
+        && !words.iter().take(4).any(|word| among(SPEAKING, word))
         && !is_dangling(line)
         && is_balanced(line)
         && symbols <= 2
