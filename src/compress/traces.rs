@@ -59,18 +59,19 @@ pub fn joined(traces: Vec<EditTrace>) -> Vec<EditTrace> {
     joined
 }
 
-/// The failures of a turn that have a signature of their own and were repaired in it: by another command that succeeded, or by
-/// changes after which the same command succeeded.
+/// The failures of a turn that have a signature of their own and were repaired in it: by the same line in another directory, by
+/// another command that succeeded, or by changes after which the same command succeeded.
 pub fn repairs(events: &[ToolEvent]) -> Vec<Repair> {
     let mut found: Vec<Repair> = Vec::new();
     for (at, event) in events.iter().enumerate() {
-        let Some(command) = event.command().filter(|command| command.outcome.failed()) else { continue };
+        let Some(command) = event.command().filter(|command| command.failed) else { continue };
         let Some((_, signature)) = command.error.as_ref().filter(|(_, text)| !is_generic(text)) else {
             continue;
         };
         let signature = hash(signature);
         if found.iter().all(|known| known.signature != signature)
-            && let Some(repair) = repair(signature, command, &events[at + 1..])
+            && let Some(repair) = in_directory(signature, command, &events[at + 1..])
+                .or_else(|| repair(signature, command, &events[at + 1..]))
         {
             found.push(repair);
         }
@@ -78,7 +79,27 @@ pub fn repairs(events: &[ToolEvent]) -> Vec<Repair> {
     found
 }
 
+/// The same line in another directory, if that was all it took. The whole line counts: which part of it failed is not known.
+fn in_directory(signature: Hash, failed: &Command, later: &[ToolEvent]) -> Option<Repair> {
+    let parts = |line: &'_ str| {
+        let (place, rest) = line.strip_prefix("cd ")?.split_once(" && ")?;
+        Some((place.to_owned(), rest.to_owned()))
+    };
+    let (before, line) = parts(&failed.line).unwrap_or((String::new(), failed.line.clone()));
+    let next = later.iter().take_while(|event| event.changed_files().is_empty());
+    let (place, _) =
+        next.filter_map(ToolEvent::command).take(SOON).filter(|command| !command.failed).find_map(
+            |command| parts(&command.line).filter(|(place, rest)| *rest == line && *place != before),
+        )?;
+    let command = Redactor::new().redact(&format!("cd {place} && {}", failed.main)).into_string();
+    let is_short = command.chars().count() <= LONGEST_COMMAND;
+    is_short.then_some(Repair { signature, command: Some(command), files: Vec::new() })
+}
+
 fn repair(signature: Hash, failed: &Command, later: &[ToolEvent]) -> Option<Repair> {
+    if !failed.outcome.failed() {
+        return None;
+    }
     let is_again = |command: &Command| command.main == failed.main;
     let again = later.iter().position(|event| {
         event.command().is_some_and(|command| is_again(command) && command.outcome.succeeded())

@@ -162,3 +162,17 @@ fn what_merely_came_between_is_no_repair() {
     let error = "E   ModuleNotFoundError: No module named 'httpx'";
     assert_eq!(repairs(&[fails("pytest", error), succeeds("pytest tests/test_a.py")]), []);
 }
+
+#[test]
+fn the_same_line_in_another_directory_is_a_repair() {
+    let error = "pattern ./...: directory prefix . does not contain main module or its selected dependencies";
+    let line = "go build ./... && go test ./terminal/... && gofmt -l .";
+    let commands = |next: ToolEvent| -> Vec<Option<String>> {
+        let found = repairs(&[fails(line, error), succeeds("pwd"), next]);
+        found.into_iter().map(|repair| repair.command).collect()
+    };
+    let there = commands(succeeds(&format!("cd src && {line}")));
+    assert_eq!(there, [Some("cd src && go test ./terminal/...".to_owned())]);
+    assert!(commands(succeeds("cd src && go vet ./...")).is_empty());
+    assert!(commands(fails(&format!("cd src && {line}"), error)).is_empty());
+}
