@@ -1,7 +1,6 @@
 //! The layer `function_map`: the code that the last sessions of this branch changed, by file and name.
 
 use super::ContextRequest;
-use super::observations::ending;
 use super::page::Line;
 use super::repo_state::is_topic;
 use crate::model::Millis;
@@ -65,7 +64,7 @@ const MOST_FILES: usize = 20;
 /// A session counts for this much of the one after it.
 const FADING: f64 = 0.93;
 
-/// One line with the files that the latest sessions changed most, by name; with the folder where two have one name.
+/// One line with the files that the latest sessions changed most, by name; with folders where two have one name.
 pub fn most_changed(memories: &[ContextMemory]) -> Option<Line> {
     let mut sessions: Vec<&str> = Vec::new();
     let mut counted: Vec<(&str, f64, usize)> = Vec::new();
@@ -87,13 +86,15 @@ pub fn most_changed(memories: &[ContextMemory]) -> Option<Line> {
     counted.retain(|(path, ..)| !path.starts_with(['/', '~']) && !path.starts_with(".."));
     counted.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
     counted.truncate(MOST_FILES);
-    let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
     let names: Vec<String> = counted
         .iter()
         .map(|(path, ..)| {
-            let own = name(path);
-            let is_shared = counted.iter().filter(|(other, ..)| name(other) == own).count() > 1;
-            one_line(if is_shared { ending(path) } else { &own }, 80)
+            let is_own = |name: &str| {
+                let has = |other: &str| other.strip_suffix(name).is_some_and(|rest| rest.ends_with('/'));
+                !counted.iter().any(|(other, ..)| other != path && (*other == name || has(other)))
+            };
+            let ends = path.rmatch_indices('/').map(|(at, _)| &path[at + 1..]);
+            one_line(ends.into_iter().find(|name| is_own(name)).unwrap_or(path), 80)
         })
         .filter(|name| !name.is_empty())
         .collect();

@@ -4,7 +4,7 @@ use super::ContextRequest;
 use super::page::Line;
 use super::repo_state::{continued, is_topic};
 use super::wording::{clause, gives_reason, is_filler, statements, title_of};
-use super::words::{SeenText, WordSet, content_words};
+use super::words::{SeenText, WordSet, content_words, near};
 use crate::clock::DAY;
 use crate::model::Millis;
 use crate::store::context::SessionLine;
@@ -88,7 +88,8 @@ fn when(request: &ContextRequest<'_>, session: &SessionLine) -> String {
 fn digest(request: &ContextRequest<'_>, session: &SessionLine, room: usize) -> Option<String> {
     let tidy = |text: &Option<String>| text.as_deref().map(|text| request.tidy(text)).unwrap_or_default();
     // A session without a digest yet is called by its prompt.
-    let title = one_line(title_of(&tidy(&session.title)), TITLE);
+    let title = tidy(&session.title);
+    let title = one_line(without_addresses(title_of(&title)), TITLE);
     let outcome = outcome(&tidy(&session.outcome), room);
     match (title.is_empty(), outcome.is_empty()) {
         (true, true) => None,
@@ -96,9 +97,25 @@ fn digest(request: &ContextRequest<'_>, session: &SessionLine, room: usize) -> O
         (false, true) if content_words(&title).len() < 2 => None,
         (false, true) => Some(title),
         (true, false) => Some(outcome),
-        (false, false) if super::words::near(&title, &outcome) => Some(outcome),
+        (false, false) if is_said(&title, &outcome) => Some(outcome),
         (false, false) => Some(format!("{} → {outcome}", title.trim_end_matches(['.', ' ']))),
     }
+}
+
+/// True if the outcome makes the title needless: it has all of its words, or the title only names the code that was edited.
+fn is_said(title: &str, outcome: &str) -> bool {
+    let words = WordSet::of(&[title]);
+    near(title, outcome) || words.is_within(&WordSet::of(&[outcome])) || title.starts_with("Edits to ")
+}
+
+/// The text from its first word on that is no address.
+fn without_addresses(mut text: &str) -> &str {
+    while let Some((word, rest)) = text.trim_start().split_once(char::is_whitespace)
+        && word.contains("://")
+    {
+        text = rest;
+    }
+    text.trim_start()
 }
 
 /// Whole statements up to the room there is; the first one always, the first reason before others.
@@ -189,6 +206,16 @@ mod tests {
         assert_eq!(without_label("Next steps: metrics."), "metrics.");
         assert_eq!(without_label("Nexus: metrics."), "Nexus: metrics.");
         assert_eq!(without_label("次: 計測"), "次: 計測");
+    }
+
+    #[test]
+    fn a_title_that_the_outcome_says_or_that_only_names_code_is_left_out() {
+        let outcome = "Fixed the comment. It now describes the repository that the tests create.";
+        assert!(is_said("It describes the repository that tests create", outcome));
+        assert!(is_said("Edits to Store.open and 2 more", outcome));
+        assert!(!is_said("Review the comments of the pull request", outcome));
+        assert_eq!(without_addresses("https://a.b/issues/7 this breaks"), "this breaks");
+        assert_eq!(without_addresses("see https://a.b"), "see https://a.b");
     }
 
     #[test]
