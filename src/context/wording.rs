@@ -3,6 +3,7 @@
 use super::words::{SeenText, WordSet, near};
 use crate::project::without_worktree;
 use crate::store::context::ContextMemory;
+use crate::text::line::one_line;
 
 /// Room for one memory, in characters. A reason may exceed the usual one; a cut inside a statement never happens below the longest.
 #[derive(Debug, Clone, Copy)]
@@ -33,75 +34,69 @@ pub struct Wording {
 impl Wording {
     /// Chooses the statements of a memory, without repetitions of earlier lines.
     pub fn of(memory: &ContextMemory, seen: &SeenText, roots: &[&str], room: Room) -> Self {
-        let Room { usual, longest } = room;
-        let title = tidy(&memory.title, roots);
-        let title = crate::text::line::one_line(title.trim_end_matches(['.', '…', ' ']), TITLE);
-        let sources = [&memory.summary, &memory.detail].into_iter().map(|text| tidy(text, roots));
-        let [summary, detail]: [Vec<String>; 2] = sources
-            .map(|text| {
-                statements(&text)
-                    .into_iter()
-                    .map(|text| crate::text::line::one_line(&text, longest))
-                    .collect()
-            })
-            .collect::<Vec<_>>()
-            .try_into()
-            .unwrap_or_default();
-        let is_new = |text: &String| {
-            !text.is_empty()
-                && !is_filler(text)
-                && !text.ends_with(':')
-                && !near(text, &title)
-                && !seen.has(&WordSet::of(&[text]))
-        };
-        let summary: Vec<String> = summary.into_iter().filter(is_new).collect();
-        let mut chosen = vec![false; summary.len()];
-        let mut length = title.len();
-        let mut take = |at: usize, most: usize, chosen: &mut Vec<bool>| {
-            if !chosen[at] && length + summary[at].len() <= most {
-                length += summary[at].len() + 1;
-                chosen[at] = true;
-            }
-        };
+        let Parts { title, summary, more } = Parts::of(memory, seen, roots, room);
+        let mut choice = Choice::new(&summary, title.len(), room);
         if let Some(at) = summary.iter().position(|text| gives_reason(text)) {
-            take(at, longest + usual, &mut chosen);
+            choice.take(at, room.longest + room.usual);
         }
         (0..summary.len())
             .filter(|at| gives_reason(&summary[*at]))
-            .for_each(|at| take(at, usual + usual / 2, &mut chosen));
-        (0..summary.len()).for_each(|at| take(at, usual, &mut chosen));
-        if !chosen.contains(&true) && !summary.is_empty() {
-            take(0, longest + usual, &mut chosen);
+            .for_each(|at| choice.take(at, room.usual + room.usual / 2));
+        (0..summary.len()).for_each(|at| choice.take(at, room.usual));
+        choice.take_any();
+        Self::with_reason(title, choice.chosen(), more, seen, room)
+    }
+
+    /// Chooses the statements of a memory that weigh most, those with a reason before others; as [`Wording::of`] if none weighs
+    /// anything.
+    #[cfg(feature = "service")]
+    pub fn about(memory: &ContextMemory, roots: &[&str], room: Room, weight: impl Fn(&str) -> f64) -> Self {
+        /// Further statements weigh at least this share of the best one.
+        const NEXT: f64 = 0.4;
+        const WITH_REASON: f64 = 1.4;
+        let seen = SeenText::default();
+        let Parts { title, mut summary, more } = Parts::of(memory, &seen, roots, room);
+        summary.extend(more.iter().cloned());
+        let weigh = |text: &String| weight(text) * if gives_reason(text) { WITH_REASON } else { 1.0 };
+        let mut ranked: Vec<(f64, usize)> =
+            summary.iter().enumerate().map(|(at, text)| (weigh(text), at)).collect();
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let best = ranked.first().map_or(0.0, |(weight, _)| *weight);
+        if best <= 0.0 {
+            return Self::of(memory, &seen, roots, room);
         }
-        let mut chosen_statements: Vec<String> = summary
-            .into_iter()
-            .zip(chosen)
-            .filter(|(_, is_chosen)| *is_chosen)
-            .map(|(text, _)| text)
-            .collect();
-        if !chosen_statements.iter().any(|text| gives_reason(text)) {
-            let facts =
-                memory.facts.iter().map(|fact| crate::text::line::one_line(&tidy(fact, roots), longest));
-            let more = facts.filter(|fact| fact.starts_with("User")).chain(detail);
-            let reason = more.filter(is_new).find(|text| gives_reason(text) || text.starts_with("User"));
-            chosen_statements.extend(reason.filter(|text| text.len() <= usual));
+        let mut choice = Choice::new(&summary, title.len(), room);
+        choice.take(ranked[0].1, room.longest + room.usual);
+        for (weight, at) in ranked.into_iter().filter(|(weight, _)| *weight >= NEXT * best) {
+            let is_reason = weight > 0.0 && gives_reason(&summary[at]);
+            choice.take(at, if is_reason { room.usual + room.usual / 2 } else { room.usual });
         }
-        let has_reason = chosen_statements.iter().any(|text| gives_reason(text) || text.starts_with("User"));
+        Self::with_reason(title, choice.chosen(), more, &seen, room)
+    }
+
+    /// Adds a reason if there is none yet, and leaves out a title that the statements repeat.
+    fn with_reason(
+        title: String,
+        mut statements: Vec<String>,
+        more: Vec<String>,
+        seen: &SeenText,
+        room: Room,
+    ) -> Self {
+        let is_reason = |text: &String| gives_reason(text) || text.starts_with("User");
+        if !statements.iter().any(|text| gives_reason(text)) {
+            let reason = more.into_iter().find(|text| is_reason(text) && !statements.contains(text));
+            statements.extend(reason.filter(|text| text.len() <= room.usual));
+        }
+        let has_reason = statements.iter().any(is_reason);
         // A statement that begins with the title, and one that was shown already, needs none.
         let words = WordSet::of(&[&title]);
         let is_said =
-            seen.has(&words) || chosen_statements.iter().any(|text| words.is_within(&WordSet::of(&[text])));
+            seen.has(&words) || statements.iter().any(|text| words.is_within(&WordSet::of(&[text])));
         Self {
-            title: if is_said && !chosen_statements.is_empty() { String::new() } else { title },
-            statements: chosen_statements,
+            title: if is_said && !statements.is_empty() { String::new() } else { title },
+            statements,
             has_reason,
         }
-    }
-
-    /// True if no statement is left.
-    #[cfg(feature = "service")]
-    pub fn is_empty(&self) -> bool {
-        self.title.is_empty() && self.statements.is_empty()
     }
 
     /// On one line.
@@ -114,6 +109,74 @@ impl Wording {
             text.push_str(statement);
         }
         text
+    }
+}
+
+/// The statements of a memory that may be shown.
+struct Parts {
+    title: String,
+    summary: Vec<String>,
+    /// The user's decisions, then the details.
+    more: Vec<String>,
+}
+
+impl Parts {
+    fn of(memory: &ContextMemory, seen: &SeenText, roots: &[&str], room: Room) -> Self {
+        let title = tidy(&memory.title, roots);
+        let title = one_line(title.trim_end_matches(['.', '…', ' ']), TITLE);
+        let is_new = |text: &String| {
+            !text.is_empty()
+                && !is_filler(text)
+                && !text.ends_with(':')
+                && !near(text, &title)
+                && !seen.has(&WordSet::of(&[text]))
+        };
+        let of = |text: &str| -> Vec<String> {
+            let whole = statements(&tidy(text, roots)).into_iter().map(|text| one_line(&text, room.longest));
+            whole.filter(is_new).collect()
+        };
+        let facts = memory.facts.iter().map(|fact| one_line(&tidy(fact, roots), room.longest));
+        let decisions = facts.filter(|fact| fact.starts_with("User")).filter(is_new);
+        let more = decisions.chain(of(&memory.detail)).collect();
+        Self { summary: of(&memory.summary), more, title }
+    }
+}
+
+/// Statements that are chosen as far as there is room.
+struct Choice<'a> {
+    from: &'a [String],
+    is_chosen: Vec<bool>,
+    length: usize,
+    room: Room,
+}
+
+impl<'a> Choice<'a> {
+    fn new(from: &'a [String], length: usize, room: Room) -> Self {
+        Self { from, is_chosen: vec![false; from.len()], length, room }
+    }
+
+    /// Takes a statement if all together stay within this length.
+    fn take(&mut self, at: usize, most: usize) {
+        if !self.is_chosen[at] && self.length + self.from[at].len() <= most {
+            self.length += self.from[at].len() + 1;
+            self.is_chosen[at] = true;
+        }
+    }
+
+    /// Takes the first statement if there is none yet.
+    fn take_any(&mut self) {
+        if !self.is_chosen.contains(&true) && !self.from.is_empty() {
+            self.take(0, self.room.longest + self.room.usual);
+        }
+    }
+
+    fn chosen(self) -> Vec<String> {
+        self.from
+            .iter()
+            .zip(self.is_chosen)
+            .filter(|(_, is_so)| *is_so)
+            .map(|(text, _)| text.clone())
+            .collect()
     }
 }
 
@@ -221,7 +284,7 @@ pub fn is_filler(statement: &str) -> bool {
     const PRAISE: &str = "pass|succe|clean|green|no error|no issue|without error|0 error|0 fail|all good|works|working|\
         is up to date|no warnings|no regressions";
     const ALONE: &str = "done|all done|everything|all changes|the implementation is complete|implementation complete|\
-        the changes are|changes are complete|committed|pushed|the plan is|no further|nothing else|ready to|ready for|\
+        the changes are|changes are complete|the code is now|the code is cleaner|committed|pushed|the plan is|no further|nothing else|ready to|ready for|\
         let me know|i've|here's a summary|summary of|the turn ended without";
     const BOOKKEEPING: &str = "committed|unstaged|untouched|working tree|all clean|clear the conversation";
     const LONGEST_FILLER: usize = 130;

@@ -1,10 +1,11 @@
 //! Before a file is changed: first an earlier change that the edit would undo, then the reasons for the present lines.
 
+use std::fmt;
 use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::prompt::{self, Fitted};
+use super::terms::{Fitted, Terms};
 use super::{CandidateLine, RecallQuery};
 use crate::context::observations::{self, ending};
 use crate::context::relevance;
@@ -16,7 +17,6 @@ use crate::store::context::ContextMemory;
 use crate::store::memory::traces::{self, Hash, TurnTrace, line_hash};
 use crate::store::{StoreError, context as table};
 use crate::text::line::one_line;
-use crate::text::without_ending;
 
 /// Most memories.
 pub const MOST: usize = 2;
@@ -24,10 +24,14 @@ pub const MOST: usize = 2;
 const ABOUT_FILE: u32 = 60;
 /// A turn that changed more files than this gives no reason for one of them unless it names it.
 const FEW_FILES: usize = 3;
-/// The least that a memory of the file must have in common with the edit, as for a prompt.
-const FLOOR: f64 = 0.55;
-/// The same for the note of the turn that wrote the lines: it is about them, or about something else that the turn did.
-const TOUCHED_FLOOR: f64 = 0.4;
+/// The least that a memory of the file must have in common with the edit, and that its line must, as for a prompt.
+const FLOOR: f64 = 0.50;
+const LINE_FLOOR: f64 = 0.55;
+/// The same for the line of the turn that wrote the lines: it is about them, or about something else that the turn did.
+const TOUCHED_FLOOR: f64 = 0.25;
+/// More lines than this that an edit only adds, or takes out, are a part of their own.
+const MOST_ADDED: usize = 8;
+const MOST_REMOVED: usize = 12;
 /// The share of an edit's new lines that must have been taken out before for it to be an undoing.
 const UNDONE_SHARE: f64 = 0.25;
 const QUOTED: usize = 80;
@@ -52,43 +56,87 @@ pub fn candidates(
     let within = Path::new(path).strip_prefix(request.project_path).ok().and_then(Path::to_str);
     let file = without_worktree(within.unwrap_or(path));
     let traces = traces::of_file(database, request.project, file, request.session.as_str())?;
-    let mut found = undone(database, request, file, &traces, added)?;
-    let mut why: Vec<(ContextMemory, String)> = Vec::new();
+    let mut found = undone(database, request, file, &traces, added, removed)?;
+    // Who asks about a file without an edit wants all of its reasons.
+    let is_edit = !added.is_empty() || !removed.is_empty();
+    if is_edit && (is_test(file) || is_wholesale(added, removed)) {
+        return Ok(found);
+    }
     let (names, words) = words_of(file, added, removed);
     let counted = relevance::counted(database, request.project, &words)?;
     let rows = i64::from(table::observations_of(database, request.project)?);
-    let worth = prompt::worth(&words, &names, &counted, rows);
+    let terms = Terms::of(&words, &names, &counted, rows);
+    let mut why: Vec<(ContextMemory, Cause)> = Vec::new();
     for touched in touched(&traces, removed, |trace, hash| trace.trace.added.contains(&hash)) {
-        // A turn that changed many files has a note about all of them.
-        let Some(memory) = note(database, request, touched.turn)?.filter(|memory| is_about(memory, file))
-        else {
+        why.extend(note(database, request, touched.turn)?.map(|memory| (memory, Cause::WroteLines)));
+    }
+    let about = about(database, request, file, within.is_none())?;
+    why.extend(about.into_iter().map(|memory| (memory, Cause::AboutFile)));
+    // The turn that wrote the lines first; of others the newest.
+    why.sort_by_key(|(memory, cause)| (*cause, std::cmp::Reverse((memory.created_at, memory.id))));
+    for (memory, cause) in why {
+        if found.iter().any(|known| known.memory.as_ref().is_some_and(|known| known.id == memory.id)) {
             continue;
+        }
+        // A turn that changed many files has a note about all of them.
+        let is_about = is_about(&memory, file);
+        let Fitted { memory, fit, words } = terms.fit(focused(memory, file, &terms));
+        let may_fit = match cause {
+            Cause::WroteLines => true,
+            Cause::AboutFile => is_about && (fit >= FLOOR || !is_edit),
         };
-        let Fitted { memory, fit, .. } = prompt::fit(focused(memory, file, &worth), &worth);
-        if fit >= TOUCHED_FLOOR {
-            why.push((memory, format!("wrote lines that the edit changes, fits by {fit:.2}")));
+        if !may_fit {
+            continue;
         }
-    }
-    for memory in about(database, request, file, within.is_none())? {
-        let Fitted { memory, fit, words } = prompt::fit(focused(memory, file, &worth), &worth);
-        // Who asks about a file without an edit wants all of its reasons.
-        let fits = fit >= FLOOR || (added.is_empty() && removed.is_empty());
-        if fits && is_about(&memory, file) {
-            why.push((memory, format!("about this file, fits by {fit:.2}: {}", words.join(", "))));
-        }
-    }
-    why.sort_by_key(|(memory, _)| std::cmp::Reverse((memory.created_at, memory.id)));
-    why.dedup_by_key(|(memory, _)| memory.id);
-    for (memory, reason) in why {
-        let Some(memory) = request.admitted(database, memory)? else { continue };
-        let wording = request.wording(&memory, WIDE);
+        let wording = request.wording_about(&memory, WIDE, &terms);
+        let text = wording.text();
+        let shown = terms.fit_of(&text);
+        let fits = match cause {
+            Cause::WroteLines => shown >= if is_about { TOUCHED_FLOOR } else { LINE_FLOOR },
+            Cause::AboutFile => !is_edit || (shown >= LINE_FLOOR && terms.are_code_of(&text)),
+        };
         // Git has what was changed; a memory is worth its place by the reason.
-        if wording.has_reason {
-            let line = observations::line(&memory, &wording, "", request.now).because(reason);
+        if fits
+            && wording.has_reason
+            && let Some(memory) = request.admitted(database, memory)?
+        {
+            let why = format!("{cause}, fits by {fit:.2}, its line by {shown:.2}: {}", words.join(", "));
+            let line = observations::line(&memory, &wording, "", request.now).because(why);
             found.push(CandidateLine { memory: Some(memory), line, is_urgent: false });
         }
     }
     Ok(found)
+}
+
+/// The tie between a memory and an edit, the closest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Cause {
+    WroteLines,
+    AboutFile,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::WroteLines => "wrote lines that the edit changes",
+            Self::AboutFile => "about this file",
+        })
+    }
+}
+
+/// True for a file of tests. They follow the code, and its edit was answered.
+fn is_test(file: &str) -> bool {
+    let is_mark = |part: &str| {
+        let part = part.to_ascii_lowercase();
+        ["test", "tests", "spec", "specs", "__tests__", "testdata", "fixtures"].contains(&part.as_str())
+    };
+    file.split('/').any(|part| part.split(['.', '_', '-']).any(is_mark) || is_mark(part))
+}
+
+/// True for an edit that is about no line in particular: one that only adds, or mostly removes, a whole part.
+fn is_wholesale(added: &[String], removed: &[String]) -> bool {
+    let (new, old) = (added.len(), removed.len());
+    (old == 0 && new > MOST_ADDED) || (old > MOST_REMOVED && 2 * new < old)
 }
 
 /// Turns that removed lines that the edit adds back, and whose note gives a reason.
@@ -98,10 +146,15 @@ fn undone(
     file: &str,
     traces: &[TurnTrace],
     added: &[String],
+    removed: &[String],
 ) -> Result<Vec<CandidateLine>, StoreError> {
+    // A line with another number in it was not brought back.
+    let bare = |line: &str| line.replace(|char: char| char.is_ascii_digit(), "");
+    let replaced: Vec<String> = removed.iter().map(|line| bare(line)).collect();
+    let added: Vec<String> = added.iter().filter(|line| !replaced.contains(&bare(line))).cloned().collect();
     let distinctive = added.iter().filter(|line| line_hash(line).is_some()).count();
     let mut found = Vec::new();
-    for touched in touched(traces, added, |trace, hash| trace.trace.removed.contains(&hash)) {
+    for touched in touched(traces, &added, |trace, hash| trace.trace.removed.contains(&hash)) {
         if (touched.count as f64) < UNDONE_SHARE * distinctive as f64 {
             continue;
         }
@@ -181,13 +234,12 @@ fn is_about(memory: &ContextMemory, file: &str) -> bool {
 
 /// The memory with only those clauses that name the file or share a rare word with the edit: the note of a turn that changed
 /// several files speaks of all of them. That of a turn that changed one file is about it as a whole.
-fn focused(memory: ContextMemory, file: &str, worth: &[(String, f64)]) -> ContextMemory {
-    if memory.files_modified.len() <= 1 || worth.is_empty() {
+fn focused(memory: ContextMemory, file: &str, terms: &Terms) -> ContextMemory {
+    if memory.files_modified.len() <= 1 || terms.is_empty() {
         return memory;
     }
     let stem = stem(file).to_lowercase();
-    let rare: Vec<&str> =
-        worth.iter().filter(|(_, worth)| *worth >= RARE).map(|(word, _)| without_ending(word)).collect();
+    let rare = terms.rare(RARE);
     let is_about = |clause: &str| {
         let words = WordSet::stemmed(&[clause]);
         clause.to_lowercase().contains(&stem) || rare.iter().any(|word| words.has(word))

@@ -4,13 +4,15 @@
 mod edit;
 mod failure;
 mod prompt;
+mod terms;
 #[cfg(test)]
 mod tests;
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-pub use prompt::{FIRST_FLOOR, FLOOR, Fitted, fitted};
+pub use prompt::{FIRST_FLOOR, FLOOR, fitted};
+pub use terms::Fitted;
 
 use super::observations::ALIKE;
 use super::page::{Line, Page};
@@ -95,6 +97,17 @@ impl RecallQuery<'_> {
     ) -> Result<Option<ContextMemory>, StoreError> {
         let here = table::branch_of(database, self.session)?;
         Ok(truth::admitted(memory, here.as_deref(), self.code).map(|(memory, _)| memory))
+    }
+
+    /// The wording of a memory, by its statements about some terms.
+    fn wording_about(
+        &self,
+        memory: &ContextMemory,
+        room: wording::Room,
+        terms: &terms::Terms,
+    ) -> wording::Wording {
+        let weight = |text: &str| terms.weight(text);
+        wording::Wording::about(memory, &[self.project_path], room, weight)
     }
 
     /// The wording of a memory.

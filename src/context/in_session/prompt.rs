@@ -3,16 +3,15 @@
 //! Search finds candidates. Its scores compare the hits of one question with each other; if the best of them is good
 //! enough is decided here: by the words, rare in the project, that the prompt and a memory share.
 
-use std::collections::HashMap;
-
 use rusqlite::Connection;
 
+use super::terms::{Fitted, Terms};
 use super::{CandidateLine, RecallQuery};
 use crate::compress::note::is_trivial;
 use crate::context::observations::ending;
 use crate::context::repo_state::{is_topic, stem};
 use crate::context::wording::{NARROW, topic};
-use crate::context::words::{WordSet, content_words};
+use crate::context::words::content_words;
 use crate::context::{observations, relevance};
 use crate::model::Millis;
 use crate::project::{is_same_file, without_worktree};
@@ -20,7 +19,6 @@ use crate::search::{self, Filter};
 use crate::store::context::ContextMemory;
 use crate::store::index::search::Kind;
 use crate::store::{StoreError, context as table};
-use crate::text::without_ending;
 
 /// Most memories.
 pub const MOST: usize = 3;
@@ -29,7 +27,12 @@ pub const MOST: usize = 3;
 /// that each two projects choose, and their effect on the third (docs/decisions/014-context-lines.md).
 pub const FIRST_FLOOR: f64 = 0.62;
 /// The same for later prompts.
-pub const FLOOR: f64 = 0.70;
+pub const FLOOR: f64 = 0.72;
+/// Off these floors for a line with a file or symbol that the prompt names: it speaks of the same thing.
+const FOR_NAME: f64 = 0.06;
+/// The least that the line itself must have in common with the prompt: a memory of many things is worth showing only for its
+/// part about this one.
+const LINE_FLOOR: f64 = 0.50;
 
 /// Of a prompt no more than this is a question, besides the files and symbols that it names.
 const CHARACTERS: usize = 300;
@@ -41,28 +44,6 @@ const READ: usize = 40;
 /// Files named by the prompt whose notes are looked at besides, and the newest notes of each.
 const MOST_FILES: usize = 4;
 const FOR_EACH_FILE: u32 = 8;
-/// The worth of words in common at which a memory fits by half: so much, and a share of all that was asked, since a long prompt
-/// has words in common with anything.
-const HALF: f64 = 0.8;
-const HALF_OF_ASKED: f64 = 0.07;
-/// The share of a word's worth by where the memory has it.
-const IN_TITLE: f64 = 1.0;
-const IN_SUMMARY: f64 = 0.7;
-const IN_REST: f64 = 0.2;
-/// A word that names a file or a symbol is worth more than one of the language, and a word of any request less.
-const NAMED: f64 = 1.3;
-const OF_ANY_REQUEST: f64 = 0.5;
-/// Words that requests have whatever they are about: rare in notes, they would decide too much. Sorted.
-#[rustfmt::skip]
-const REQUEST_WORDS: [&str; 61] = [
-    "address", "analyze", "approach", "branch", "bug", "build", "case", "change", "changes", "check", "code",
-    "comment", "comments", "commit", "context", "create", "current", "currently", "different", "edit", "error",
-    "example", "explain", "fail", "failed", "failing", "fails", "feature", "feedback", "file", "files", "fix",
-    "following", "function", "goal", "idea", "implement", "implementation", "instead", "issue", "line", "lines",
-    "look", "move", "plan", "problem", "project", "remove", "rename", "review", "run", "running", "script", "show",
-    "summary", "test", "tests", "think", "update", "work", "working",
-];
-
 /// Added to the fit of a memory that changed a file which the prompt names, of a memory of the session's topic branch, and of a
 /// memory of today; the last halves after [`RECENT_DAYS`]. Between memories with the same words in common these decide.
 const SAME_FILE: f64 = 0.08;
@@ -70,32 +51,27 @@ const SAME_BRANCH: f64 = 0.08;
 const RECENT: f64 = 0.06;
 const RECENT_DAYS: f64 = 2.0;
 
-/// A memory and how well it fits.
-#[derive(Debug, Clone)]
-pub struct Fitted {
-    /// The memory.
-    pub memory: ContextMemory,
-    /// From 0 to 1.
-    pub fit: f64,
-    /// The words in common, the rarest first.
-    pub words: Vec<String>,
-}
-
 /// The memories that fit, the best first.
 pub(super) fn candidates(
     database: &Connection,
     request: &RecallQuery<'_>,
     prompt: &str,
 ) -> Result<Vec<CandidateLine>, StoreError> {
-    let fitted = fitted(database, request, prompt)?;
+    let (terms, fitted) = found(database, request, prompt)?;
     let floor = if table::has_note(database, request.session)? { FLOOR } else { FIRST_FLOOR };
     let mut candidates = Vec::new();
-    for Fitted { memory, fit, words } in fitted.into_iter().filter(|fitted| fitted.fit >= floor) {
-        let Some(memory) = request.admitted(database, memory)? else { continue };
-        let wording = request.wording(&memory, NARROW);
-        let why = format!("fits by {fit:.2}: {}", words.join(", "));
-        let line = observations::line(&memory, &wording, "", request.now).because(why);
-        if !wording.is_empty() {
+    for Fitted { memory, fit, words } in fitted.into_iter().filter(|fitted| fitted.fit >= floor - FOR_NAME) {
+        let wording = request.wording_about(&memory, NARROW, &terms);
+        let text = wording.text();
+        let shown = terms.fit_of(&text);
+        let floor = if terms.has_name(&text) { floor - FOR_NAME } else { floor };
+        if fit >= floor
+            && shown >= LINE_FLOOR
+            && terms.are_met_by(&text)
+            && let Some(memory) = request.admitted(database, memory)?
+        {
+            let why = format!("fits by {fit:.2}, its line by {shown:.2}: {}", words.join(", "));
+            let line = observations::line(&memory, &wording, "", request.now).because(why);
             candidates.push(CandidateLine { memory: Some(memory), line, is_urgent: false });
         }
     }
@@ -108,11 +84,20 @@ pub fn fitted(
     request: &RecallQuery<'_>,
     prompt: &str,
 ) -> Result<Vec<Fitted>, StoreError> {
-    let Some(asked) = PromptTerms::of(prompt) else { return Ok(Vec::new()) };
+    Ok(found(database, request, prompt)?.1)
+}
+
+/// The same with the terms that they were measured by.
+fn found(
+    database: &Connection,
+    request: &RecallQuery<'_>,
+    prompt: &str,
+) -> Result<(Terms, Vec<Fitted>), StoreError> {
+    let Some(asked) = Question::of(prompt) else { return Ok(Default::default()) };
     let counted = relevance::counted(database, request.project, &asked.words)?;
     let query = relevance::rarest(&asked.words, &counted);
     if query.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Default::default());
     }
     let found = search::search(
         database,
@@ -145,21 +130,16 @@ pub fn fitted(
         let ids = table::observations_with(database, request.project, ending(file), FOR_EACH_FILE)?;
         table::memories(database, request.project, &ids)?.into_iter().for_each(|memory| add(Some(memory)));
     }
-    let mut worth = worth(&asked.words, &asked.named, &counted, found.as_of.rows);
-    for (word, worth) in &mut worth {
-        if REQUEST_WORDS.binary_search(&word.as_str()).is_ok() {
-            *worth *= OF_ANY_REQUEST;
-        }
-    }
+    let terms = Terms::of(&asked.words, &asked.named, &counted, found.as_of.rows);
     let branch = table::branch_of(database, request.session)?.filter(|branch| is_topic(branch));
     let close = |memory: ContextMemory| {
         let closeness = closeness(&memory, &asked.files, branch.as_deref(), request.now);
-        let fitted = fit(memory, &worth);
+        let fitted = terms.fit(memory);
         Fitted { fit: fitted.fit + closeness, ..fitted }
     };
     let mut fitted: Vec<Fitted> = memories.into_iter().map(close).collect();
     fitted.sort_by(|a, b| b.fit.total_cmp(&a.fit).then_with(|| b.memory.id.cmp(&a.memory.id)));
-    Ok(fitted)
+    Ok((terms, fitted))
 }
 
 /// The part of the fit that does not depend on words.
@@ -175,22 +155,27 @@ fn closeness(memory: &ContextMemory, files: &[String], branch: Option<&str>, now
 }
 
 /// The words that a prompt asks with, those of names among them, and the files that it names.
-struct PromptTerms {
+struct Question {
     words: Vec<String>,
     named: Vec<String>,
     files: Vec<String>,
 }
 
-impl PromptTerms {
+impl Question {
     /// None for a command, a note of the client, or an answer of a few words.
     fn of(prompt: &str) -> Option<Self> {
-        // An address names the host and the owner of everything here.
-        let words: Vec<&str> = prompt.split(' ').filter(|word| !word.contains("://")).collect();
+        // An address names the host and the owner of everything here, a path elsewhere the user's folders.
+        let words: Vec<&str> =
+            prompt.split(' ').filter(|word| !word.contains("://") && !is_elsewhere(word)).collect();
         let prompt = words.join(" ");
         let prompt = prompt.trim();
         let is_command = prompt.starts_with('/')
             && !prompt.split_whitespace().next().is_some_and(|word| word[1..].contains('/'));
-        if is_command || prompt.starts_with(['<', '!']) || is_trivial(prompt) {
+        if is_command
+            || prompt.starts_with(['<', '!'])
+            || prompt.starts_with(STOPPED_BY_HOOK)
+            || is_trivial(prompt)
+        {
             return None;
         }
         let named = named(prompt);
@@ -204,23 +189,14 @@ impl PromptTerms {
     }
 }
 
-/// The worth of each word: 1 for one that a single memory has, next to nothing for one that all have.
-pub(super) fn worth(
-    words: &[String],
-    named: &[String],
-    counted: &HashMap<String, u32>,
-    rows: i64,
-) -> Vec<(String, f64)> {
-    let rarity = |having: f64| (1.0 + (rows as f64 - having + 0.5).max(0.0) / (having + 0.5)).ln();
-    let rarest = rarity(1.0).max(1.0);
-    let worth = |word: &String| {
-        let having = counted.get(word).copied().filter(|having| *having > 0)?;
-        let named = if named.contains(word) { NAMED } else { 1.0 };
-        Some((word.clone(), named * rarity(f64::from(having)) / rarest))
-    };
-    let mut worth: Vec<(String, f64)> = words.iter().filter_map(worth).collect();
-    worth.sort_by(|a, b| b.1.total_cmp(&a.1));
-    worth
+/// The client's message in place of a prompt that a hook refused.
+const STOPPED_BY_HOOK: &str = "Operation stopped by hook";
+
+/// True for a path below a home directory or one of temporary files.
+fn is_elsewhere(word: &str) -> bool {
+    const PLACES: [&str; 7] = ["~/", "/Users/", "/home/", "/root/", "/tmp/", "/var/", "/private/"];
+    let word = word.trim_start_matches(['`', '\'', '"', '(', '@']);
+    PLACES.iter().any(|place| word.starts_with(place)) || word.get(1..3) == Some(":\\")
 }
 
 /// The beginning of a prompt's topic.
@@ -278,40 +254,9 @@ fn named(prompt: &str) -> Vec<String> {
     named
 }
 
-/// Scores a memory: the worth of the words in common, against the worth at which it would fit by half.
-pub(super) fn fit(memory: ContextMemory, worth: &[(String, f64)]) -> Fitted {
-    let set = |texts: &[&str]| WordSet::stemmed(texts);
-    let files: Vec<&str> = memory.files_modified.iter().map(|path| stem(path)).collect();
-    let facts: Vec<&str> = memory.facts.iter().map(String::as_str).collect();
-    let places = [
-        (set(&[&memory.title]), IN_TITLE),
-        (set(&[&memory.summary]), IN_SUMMARY),
-        (set(&files), IN_SUMMARY),
-        (set(&[&[memory.detail.as_str()], facts.as_slice()].concat()), IN_REST),
-    ];
-    let mut amount = 0.0;
-    let mut words = Vec::new();
-    for (word, worth) in worth {
-        let stem = without_ending(word);
-        let place =
-            places.iter().filter(|(set, _)| set.has(stem)).map(|(_, share)| *share).fold(0.0, f64::max);
-        if place > 0.0 {
-            amount += worth * place;
-            words.push(word.clone());
-        }
-    }
-    let asked: f64 = worth.iter().map(|(_, worth)| worth).sum();
-    Fitted { memory, fit: amount / (amount + HALF + HALF_OF_ASKED * asked), words }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_words_of_requests_are_in_order() {
-        assert!(REQUEST_WORDS.is_sorted());
-    }
 
     #[test]
     fn files_are_named_with_their_folders() {

@@ -23,7 +23,7 @@ fn with_memories() -> Sandbox {
         (
             "decision",
             "A loop of our own instead of the backoff crate",
-            "Twenty lines, because the crate brings a second runtime.",
+            "Twenty lines of retryLoop, because the crate brings its own BackoffRuntime.",
             "src/upload.rs",
             "",
         ),
@@ -78,7 +78,7 @@ fn ask(sandbox: &Sandbox, session: &str, prompt: &str) -> Option<(String, String
 fn before_edit(sandbox: &Sandbox, session: &str, file: &str) -> Option<(String, String)> {
     let path = sandbox.path().join(file);
     let payload = json!({"session_id": session, "cwd": sandbox.path(), "hook_event_name": "PreToolUse", "tool_name": "Edit",
-                         "tool_use_id": "t", "tool_input": {"file_path": path, "old_string": "use backoff::runtime;", "new_string": "b"}});
+                         "tool_use_id": "t", "tool_input": {"file_path": path, "old_string": "BackoffRuntime::new().run(retryLoop);", "new_string": "b"}});
     printed_context(&sandbox.hook("file", payload.to_string()))
 }
 
