@@ -63,16 +63,19 @@ impl Statement {
         self.heading = format!("{outer}{separator}{}", self.heading);
     }
 
-    /// True below "Solution" or "The fix", which is no more than a proposal where nothing was changed.
+    /// True below "Solution" or "Fix", which is no more than a proposal where nothing was changed.
     pub fn is_below_solution(&self) -> bool {
-        let lower = self.heading.to_lowercase();
-        ["solution", "fix"].iter().any(|word| lower == *word || lower.ends_with(&format!(" {word}")))
+        let last = self.heading.rsplit(", ").next().unwrap_or_default().to_lowercase();
+        matches!(last.as_str(), "solution" | "the solution" | "fix")
     }
 
-    /// Its sentences; of a list those of the introduction, then the items.
+    /// Its sentences, except for those that limit each other; of a list those of the introduction, then the items.
     pub fn lines(&self) -> Vec<String> {
-        let whole = if self.items.is_empty() { &self.text } else { &self.lead };
-        sentences(whole).into_iter().chain(self.items.iter().cloned()).collect()
+        let whole = sentences(if self.items.is_empty() { &self.text } else { &self.lead });
+        let is_limited = |at: usize| whole.get(at + 1).is_some_and(|next| limits(next));
+        let stated = whole.iter().enumerate().filter(|(at, line)| !is_limited(*at) && !limits(line));
+        let stated = stated.map(|(_, line)| line);
+        stated.chain(&self.items).cloned().collect()
     }
 
     /// True if the statement gives a reason.
@@ -561,23 +564,25 @@ pub(super) fn sentences(text: &str) -> Vec<String> {
 
 /// As many whole sentences as fit, the first one always; none without the one behind it that limits it.
 pub(super) fn whole_sentences(text: &str, columns: usize) -> String {
-    const LIMITS: &str =
-        "however|but|although|though|except|unless|only|still|yet|that said|aber|jedoch|mais";
     let all = sentences(text);
-    let is_limit = |sentence: &String| {
-        let lower = sentence.to_lowercase();
-        each(LIMITS).any(|start| lower.strip_prefix(start).is_some_and(|rest| rest.starts_with([' ', ','])))
-    };
     let mut length = 0;
     let fitting = all.iter().take_while(|sentence| {
         length += sentence.len() + 1;
         length <= columns
     });
     let mut count = fitting.count().max(1).min(all.len());
-    while count > 1 && all.get(count).is_some_and(is_limit) {
+    while count > 1 && all.get(count).is_some_and(|next| limits(next)) {
         count -= 1;
     }
     shorten(&all[..count].join(" "), columns + columns / 2)
+}
+
+/// True for a sentence that takes back a part of the one before it.
+fn limits(sentence: &str) -> bool {
+    const LIMITS: &str =
+        "however|but|although|though|except|unless|only|still|yet|that said|aber|jedoch|mais";
+    let lower = sentence.to_lowercase();
+    each(LIMITS).any(|start| lower.strip_prefix(start).is_some_and(|rest| rest.starts_with([' ', ','])))
 }
 
 fn is_abbreviation(text: &str) -> bool {

@@ -275,6 +275,9 @@ fn a_solution_that_was_not_carried_out_is_a_proposal() {
     assert!(summary(Vec::new()).contains("Proposed: Solution: Branches use"), "{}", summary(Vec::new()));
     let done = summary(vec![edit("/p/a.go")]);
     assert!(done.contains("Solution: Branches use") && !done.contains("Proposed"), "{done}");
+    let explained = closing.replace("## Solution", "## Before the fix");
+    let explained = made(&turn(asked, &explained, Vec::new())).summary.unwrap();
+    assert!(!explained.contains("Proposed"), "{explained}");
 }
 
 #[test]
@@ -319,4 +322,15 @@ fn after_commit_the_commit_tells_the_work() {
         vec![bash(command, "[main 1a2b3c4] Check out the commit that was asked for")],
     ));
     assert!(note.summary.unwrap().starts_with("Failures of fetch were caught silently"));
+}
+
+#[test]
+fn a_sentence_that_the_next_one_takes_back_is_no_title() {
+    let closing = "Deleting the shadow data of a closed session may seem safe. However, a stash would lose its work. \
+        The suffix of a branch keeps both sessions apart, because each has its own history.";
+    let note = made(&turn("and what about that?", closing, Vec::new()));
+    assert_eq!(
+        note.title.as_deref(),
+        Some("The suffix of a branch keeps both sessions apart, because each has its own history")
+    );
 }

@@ -132,7 +132,10 @@ fn begins_inside(line: &str) -> bool {
 fn continued(turn: &Turn, material: &Material) -> Option<String> {
     let told = material.told().flat_map(Statement::lines).find_map(|text| {
         let line = title_of(without_place(&text))?;
-        let is_whole = !is_dangling(&line) && is_balanced(&line) && !is_banned(&line) && !is_fragment(&line);
+        let is_whole = !is_dangling(line.trim_end_matches('…'))
+            && is_balanced(&line)
+            && !is_banned(&line)
+            && !is_fragment(&line);
         (is_whole && !begins_inside(&line) && strong_words(&line) >= 2).then_some(line)
     });
     let earlier = turn.earlier_request.as_deref().and_then(request::stated);
