@@ -4,7 +4,7 @@ use rusqlite::params;
 
 use super::*;
 use crate::context::in_session::edit::MOST;
-use crate::context::tests::{HOUR, Seen, rich};
+use crate::context::tests::HOUR;
 use crate::store::memory::traces::line_hash;
 
 /// A turn that took a line out of a file, with its note.
@@ -110,11 +110,7 @@ fn a_line_with_another_number_is_not_brought_back() {
 
 #[test]
 fn tests_and_wholesale_edits_get_nothing() {
-    let history = rich();
-    for number in 0..60 {
-        let title = format!("Unrelated matter number {number} of the invoices");
-        history.observe("a", Seen { kind: "change", title: &title, summary: "Nothing.", files: &[] });
-    }
+    let history = crowded();
     for file in ["src/limits.rs", "src/limits_test.rs", "tests/limits.rs"] {
         history.observe(
             "b",
@@ -139,11 +135,7 @@ fn tests_and_wholesale_edits_get_nothing() {
 
 #[test]
 fn of_a_note_about_several_files_only_the_part_about_the_edit_is_shown() {
-    let history = rich();
-    for number in 0..60 {
-        let title = format!("Unrelated matter number {number} of the invoices");
-        history.observe("a", Seen { kind: "change", title: &title, summary: "Nothing.", files: &[] });
-    }
+    let history = crowded();
     history.session("wide", PATH, "main", NOW - HOUR);
     let id = history.observe(
         "wide",

@@ -3,7 +3,7 @@
 use rusqlite::params;
 
 use super::*;
-use crate::context::tests::{HOUR, Seen, rich};
+use crate::context::tests::HOUR;
 use crate::store::memory::traces::hash;
 use crate::tools::error_signature;
 

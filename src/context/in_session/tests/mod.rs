@@ -6,7 +6,7 @@ mod prompt;
 
 use super::*;
 use crate::config::Config;
-use crate::context::tests::{History, NOW, PATH};
+use crate::context::tests::{History, NOW, PATH, Seen, rich};
 use crate::store::log::{LogEntry, log};
 
 fn snippet_for(history: &History, session: &str, trigger: &Trigger) -> RecallText {
@@ -21,6 +21,16 @@ fn snippet_for(history: &History, session: &str, trigger: &Trigger) -> RecallTex
         code: CodeCheck::default(),
     };
     build(&history.database, &request, trigger, &Shown::default()).unwrap()
+}
+
+/// A history in which the words of one matter are rare.
+fn crowded() -> History {
+    let history = rich();
+    for number in 0..60 {
+        let title = format!("Unrelated matter number {number} of the invoices");
+        history.observe("a", Seen { kind: "change", title: &title, summary: "Nothing.", files: &[] });
+    }
+    history
 }
 
 fn prompt(text: &str) -> Trigger {

@@ -1,18 +1,11 @@
 //! With a prompt.
 
 use super::*;
-use crate::context::tests::{HOUR, Seen, rich};
+use crate::context::tests::HOUR;
 
 #[test]
 fn a_prompt_brings_what_it_touches_and_nothing_else() {
-    let history = rich();
-    for number in 0..60 {
-        let title = format!("Unrelated matter number {number} of the invoices");
-        history.observe(
-            "a",
-            Seen { kind: "change", title: &title, summary: "Nothing to do with it.", files: &[] },
-        );
-    }
+    let history = crowded();
     let snippet =
         snippet_for(&history, "now", &prompt("why do we retry uploads when the storage answers 503?"));
     assert!(snippet.text.contains("because repeating a bad request never helps"), "{}", snippet.text);
@@ -58,14 +51,7 @@ fn best_fit(history: &History, text: &str) -> f64 {
 
 #[test]
 fn later_prompts_need_a_better_fit() {
-    let history = rich();
-    for number in 0..60 {
-        let title = format!("Matter number {number} of the invoices");
-        history.observe(
-            "a",
-            Seen { kind: "change", title: &title, summary: "Nothing to do with it.", files: &[] },
-        );
-    }
+    let history = crowded();
     // Each word that the memory has not makes it fit a little less.
     let asked = (0..30).map(|count| format!("retry uploads storage {}", "invoices matter ".repeat(count)));
     let asked =
@@ -96,11 +82,7 @@ fn named_files_bring_their_notes_forward() {
 
 #[test]
 fn a_prompt_gets_the_part_of_a_note_that_is_about_it() {
-    let history = rich();
-    for number in 0..60 {
-        let title = format!("Unrelated matter number {number} of the invoices");
-        history.observe("a", Seen { kind: "change", title: &title, summary: "Nothing.", files: &[] });
-    }
+    let history = crowded();
     history.observe(
         "a",
         Seen {
@@ -131,11 +113,7 @@ fn folders_of_the_user_and_refusals_of_a_hook_ask_nothing() {
 
 #[test]
 fn a_plan_is_asked_by_its_heading_and_by_the_files_it_names() {
-    let history = rich();
-    for number in 0..60 {
-        let title = format!("Unrelated matter number {number} of the invoices");
-        history.observe("a", Seen { kind: "change", title: &title, summary: "Nothing.", files: &[] });
-    }
+    let history = crowded();
     let steps = "Something about colours and fonts that nobody has ever done here. ".repeat(20);
     let plan = format!(
         "Implement the following plan:\n\n# Retry uploads on 503 for longer\n\nThe storage sheds load.\n\n{steps}"
