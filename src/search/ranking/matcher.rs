@@ -13,8 +13,9 @@ pub struct Matcher<'a> {
     clues: &'a [Clue],
     /// Every stem that some clue wants.
     stems: HashSet<&'a str>,
-    /// Their first bytes. Stemming keeps the first letter, and most words of a text have another one.
-    firsts: [bool; 256],
+    /// For each first byte of a stem the second ones, by their lowest bits. Stemming changes the ends, and most words of a text
+    /// begin otherwise.
+    beginnings: [u32; 256],
 }
 
 /// A wanted stem at some place of a text.
@@ -35,12 +36,11 @@ impl<'a> Matcher<'a> {
                 stems.extend(wanted.iter().map(String::as_str));
             }
         }
-        let mut firsts = [false; 256];
-        stems
-            .iter()
-            .filter_map(|stem| stem.bytes().next())
-            .for_each(|first| firsts[usize::from(first)] = true);
-        Self { clues, stems, firsts }
+        let mut beginnings = [0; 256];
+        for stem in stems.iter().filter(|stem| !stem.is_empty()) {
+            beginnings[usize::from(stem.as_bytes()[0])] |= second(stem);
+        }
+        Self { clues, stems, beginnings }
     }
 
     /// Counts each clue in a document.
@@ -108,12 +108,21 @@ impl<'a> Matcher<'a> {
     /// The wanted stem that a word has. `folded` is room to work in.
     fn stem_of(&self, word: &str, folded: &mut String) -> Option<&&'a str> {
         let first = word.bytes().next()?;
-        if first.is_ascii() && !self.firsts[usize::from(first.to_ascii_lowercase())] {
+        if first.is_ascii() && self.beginnings[usize::from(first.to_ascii_lowercase())] == 0 {
             return None;
         }
         fold_into(word, folded);
+        let first = folded.bytes().next()?;
+        if self.beginnings[usize::from(first)] & second(folded) == 0 {
+            return None;
+        }
         self.stems.get(stem(folded).as_ref())
     }
+}
+
+/// The bit of a word's second byte; all bits if it has none.
+fn second(word: &str) -> u32 {
+    word.as_bytes().get(1).map_or(u32::MAX, |byte| 1 << (byte & 31))
 }
 
 fn count(text: &str, sightings: &[StemPosition<'_>], shape: &Shape) -> usize {
