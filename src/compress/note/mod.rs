@@ -360,7 +360,8 @@ fn outside_reason(turn: &Turn, material: &Material) -> Option<String> {
     };
     let reported = || {
         let line = asked(turn, Asked::Report).filter(|_| turn.has_changed() && material.plan.is_none())?;
-        Some(format!("In response to: {line}"))
+        // A line that is cut may lack the reason.
+        (!line.ends_with('…')).then(|| format!("In response to: {line}"))
     };
     plan_reason(material).or_else(from_body).or_else(reported)
 }

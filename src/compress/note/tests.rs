@@ -334,3 +334,11 @@ fn a_sentence_that_the_next_one_takes_back_is_no_title() {
         Some("The suffix of a branch keeps both sessions apart, because each has its own history")
     );
 }
+
+#[test]
+fn a_report_that_is_cut_is_no_reason() {
+    let report = "The exporter tests failed because the environment of the machine has commit signing configured globally, causing commits in test repositories to fail with signing errors";
+    let closing = "Added the `gpgsign` option to the exporter.";
+    let summary = made(&turn(report, closing, vec![edit("/p/export.rs")])).summary;
+    assert_eq!(summary.as_deref(), Some(closing));
+}
