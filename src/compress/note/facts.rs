@@ -23,7 +23,7 @@ pub(super) fn facts(turn: &Turn, material: &Material) -> Vec<String> {
     decisions(turn).iter().for_each(|fact| push(fact));
     let stated = material.body().filter(|statement| statement.section != Section::Proposal);
     for statement in stated.filter(|statement| is_decision(&statement.text)) {
-        push(&statement.text);
+        push(&statement.shown(None));
     }
     commits(turn).iter().for_each(|fact| push(fact));
     result(turn).iter().for_each(|fact| push(fact));

@@ -126,12 +126,14 @@ pub(super) fn titled_statements(message: &str) -> (Option<String>, Vec<Statement
         if trimmed.starts_with("```") || trimmed.starts_with("~~~") {
             reader.end_block();
             reader.is_introduced = true;
+            reader.is_code_alone = reader.is_empty;
             in_code = !in_code;
         } else if !in_code {
             reader.line(line, trimmed);
         }
     }
     reader.end_block();
+    reader.end_section();
     let title = reader.title.filter(|(level, _)| *level < BOLD_LEVEL).and_then(|(_, title)| title);
     (title, reader.statements)
 }
@@ -159,6 +161,9 @@ struct Reader {
     columns: Vec<String>,
     /// True if nothing was left out since the last statement.
     is_adjacent: bool,
+    /// True if the section has no statement, and if it has code instead.
+    is_empty: bool,
+    is_code_alone: bool,
 }
 
 impl Reader {
@@ -169,6 +174,7 @@ impl Reader {
             self.columns.clear();
         } else if let Some(heading) = heading(trimmed) {
             self.end_block();
+            self.end_section();
             self.begin_section(trimmed, &heading);
         } else if trimmed.starts_with('|') {
             self.end_block();
@@ -195,6 +201,7 @@ impl Reader {
         let level = line.bytes().take_while(|byte| *byte == b'#').count();
         let level = if level == 0 { BOLD_LEVEL } else { level };
         self.is_adjacent = false;
+        self.is_empty = true;
         let around = self.around.take().unwrap_or_else(|| (self.heading.clone(), self.section));
         self.around = (level == BOLD_LEVEL && heading.ends_with(':')).then_some(around);
         self.is_introduced = false;
@@ -227,6 +234,13 @@ impl Reader {
             Some((known, title)) if *known == level => *title = None,
             Some((known, _)) if *known < level => {}
             title => *title = Some((level, is_title.then(|| self.heading.clone()))),
+        }
+    }
+
+    /// Ends a section. A whole sentence above code alone is a statement.
+    fn end_section(&mut self) {
+        if std::mem::take(&mut self.is_code_alone) && self.heading.split_whitespace().count() >= 5 {
+            self.push_text(self.heading.clone(), false);
         }
     }
 
@@ -289,7 +303,12 @@ impl Reader {
         let mut text = if lead.is_empty() { String::new() } else { format!("{lead}:") };
         let mut separator = if text.is_empty() { "" } else { " " };
         for item in &items {
-            if !text.is_empty() && separator == "; " && text.len() + item.len() > LIST_BYTES {
+            let mut item = item.as_str();
+            if separator == "; " && text.len() + item.len() > LIST_BYTES {
+                // Without its own parts, so that the list stays whole.
+                item = item.split_once(": ").map_or(item, |(name, _)| name);
+            }
+            if separator == "; " && text.len() + item.len() > LIST_BYTES {
                 break;
             }
             text.push_str(separator);
@@ -368,6 +387,7 @@ impl Reader {
         let is_loose = !self.is_adjacent && !is_first && heading.is_empty() && points_back(&text);
         self.statements.push(Statement { text, heading, section, is_verdict, is_loose, ..statement });
         self.is_adjacent = true;
+        (self.is_empty, self.is_code_alone) = (false, false);
     }
 
     /// The heading for a statement, so that it keeps its subject wherever it is shown.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::prose::{plain, sentences, whole_sentences};
-use super::title::{is_banned, is_clear, is_clear_question, title_line};
+use super::title::{is_balanced, is_banned, is_clear, is_clear_question, is_name, strong_words, title_line};
 use crate::compress::turn::is_client_text;
 use crate::text::{capitalised, each, pattern};
 
@@ -142,7 +142,9 @@ pub(super) fn lines(request: &str) -> Vec<(Asked, String)> {
 /// "X is broken, can you fix Y?" → "Fix Y" and "X is broken"; the instruction goes first.
 fn parts(sentence: &str) -> Vec<String> {
     static ASKING: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        pattern(r"(?i)(,|;| -|:| so| and)+ (please|can (you|we)|could (you|we)|let'?s|let us|wondering)\b")
+        pattern(
+            r"(?i)(,|;| -|:| so| and| but)+ (please|can (you|we)|could (you|we)|let'?s|let us|wondering)\b",
+        )
     });
     let asking = ASKING.as_ref().and_then(|asking| asking.find(sentence)).filter(|found| found.start() > 20);
     match asking {
@@ -182,11 +184,27 @@ pub(super) fn question(request: &str) -> Option<String> {
     })
 }
 
+/// The first sentence of a request that says much, in the user's own words; what it points at may be out of sight.
+pub(super) fn worded(request: &str) -> Option<String> {
+    opening(request).flat_map(|sentence| parts(&sentence)).find_map(|sentence| {
+        let line = match is_question(&sentence) {
+            true => {
+                format!("{}?", title_line(without_interjection(&sentence).trim_end_matches(['?', ' ', '!'])))
+            }
+            false => title_line(&without_politeness(&sentence)),
+        };
+        let has_name = line.split_whitespace().any(is_name);
+        let says_much = strong_words(&line) >= if has_name { 3 } else { 4 };
+        let is_typed = is_prose(&line) && line.starts_with(char::is_alphabetic) && !line.contains("://");
+        (says_much && is_typed && is_balanced(&line) && !is_banned(&line)).then_some(line)
+    })
+}
+
 /// "Ok, so can we drop X" → "can we drop X".
 fn without_interjection(sentence: &str) -> String {
     static INTERJECTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
-            r"(?i)^((hi|hey|ok(ay)?|so|and|also|now|then|ah|oh|hm+|well|yes|no|right|great|perfect|question|quick question|btw)\b[\s,.!:–-]+)+",
+            r"(?i)^((hi|hey|ok(ay)?|so|and|also|now|then|ah|oh|hm+|well|but|yes|no|right|great|perfect|question|quick question|btw)\b[\s,.!:–-]+)+",
         )
     });
     INTERJECTION.as_ref().map_or(sentence.into(), |opening| opening.replace(sentence.trim(), "")).into_owned()
@@ -303,7 +321,7 @@ fn is_paste(line: &str) -> bool {
 fn without_politeness(sentence: &str) -> String {
     static POLITE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         pattern(
-            r"(?ix)^[\s*>-]*((hi|hey|hello|ok(ay)?|so|and|also|now|then|alright|well|great|perfect|yes|yeah|no|nope|sorry|please|pls|claude|actually|basically|btw|hm+|another\ (thing|one)|one\ more\ thing
+            r"(?ix)^[\s*>-]*((hi|hey|hello|ok(ay)?|so|and|but|also|now|then|alright|well|great|perfect|yes|yeah|no|nope|sorry|please|pls|claude|actually|basically|btw|hm+|another\ (thing|one)|one\ more\ thing
               |(quick\ |next\ )?(question|thing|one|note|idea)|for\ option\ \w+|side\ note|not\ sure\ but)\b[\s,.!:–-]+|check\s*:\s*
             |(can|could|would|will|should)\ (you|we|i)\ (please\ |also\ |maybe\ |then\ |now\ |not\ |just\ |try\ to\ )*
             |(i|we)\ ?('d|\ would)\ (like|love)\ (you\ |us\ )?to\ |(i|we)\ (want|need)\ (you\ )?to\ |(i\ (think|feel|guess|wonder)|i'm\ wondering)\ (now\ )?(like\ |if\ |that\ )?(we\ should\ |you\ should\ |it\ should\ )?

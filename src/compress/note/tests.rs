@@ -342,3 +342,32 @@ fn a_report_that_is_cut_is_no_reason() {
     let summary = made(&turn(report, closing, vec![edit("/p/export.rs")])).summary;
     assert_eq!(summary.as_deref(), Some(closing));
 }
+
+#[test]
+fn the_users_words_name_a_turn_whose_answer_only_lists_options() {
+    let closing = "Let me propose better alternatives:\n\n**Option 1: Return errors and handle them**\nChange the callers to use `parse_id()` and \
+        skip invalid entries instead of stopping.\n\n**Option 2: Typed fields**\nValidate once when the file is read, because then nobody can forget it.";
+    let note = made(&turn(
+        "hmm but panics in the parser are not great either, any other option?",
+        closing,
+        Vec::new(),
+    ));
+    assert_eq!(note.title.as_deref(), Some("Panics in the parser are not great either, any other option?"));
+    assert!(note.facts.iter().all(|fact| fact.starts_with("Option 1")), "{:?}", note.facts);
+}
+
+#[test]
+fn headings_above_code_alone_and_long_items_are_kept() {
+    let closing = "I've addressed both issues:\n\n### 1. The token count now begins at the checkpoint\n```go\nlines = lines[offset:]\n```\n\n\
+        ### 2. Prompts of the editor lose their context tags\n```go\nstrip(prompt)\n```\n";
+    let note =
+        made(&turn("fix the token count and the prompts of the editor", closing, vec![edit("/p/a.go")]));
+    let text = format!("{} {}", note.title.unwrap(), note.summary.unwrap());
+    assert!(text.contains("begins at the checkpoint") && text.contains("lose their context tags"), "{text}");
+    let parts = "a part that is described at length, ".repeat(20);
+    let closing = format!(
+        "I've created two files:\n1. `a.md` - the short version of the plan\n2. `b.md` - the long version: {parts}"
+    );
+    let note = made(&turn("write the plan into two files", &closing, vec![edit("/p/a.md"), edit("/p/b.md")]));
+    assert!(note.summary.as_ref().unwrap().contains("`b.md` - the long version"), "{note:?}");
+}

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::Material;
-use super::prose::{Statement, is_dangling, sentences, without_number};
+use super::prose::{Section, Statement, is_dangling, sentences, without_number};
 use super::request::{self, Asked, is_trivial};
 use crate::compress::turn::Turn;
 use crate::text::{capitalised, each, head, listed, one_line, pattern, shorten};
@@ -52,28 +52,21 @@ pub(super) fn title(turn: &Turn, material: &Material) -> Option<String> {
     // A closing message that sums up the session tells earlier changes, too.
     let request = stems(turn.request().unwrap_or_default());
     let is_answer = |line: &&String| request.is_empty() || !stems(line).is_disjoint(&request);
-    // "Review the changes in this branch": its name says which.
-    let about_branch = || {
-        let is_about = |line: &String| {
-            each("this branch|the branch|local branch|current branch").any(|branch| line.contains(branch))
-        };
-        let is_all = turn.request().is_some_and(|request| request.len() <= TITLE_COLUMNS);
-        words().filter(|line| is_all && topic(turn).is_some() && is_about(line))
-    };
+    let worded = || turn.request().and_then(request::worded);
     if !subjects.is_empty() {
         return joined(subjects);
     }
+    // Lines from the middle of an answer mean little to a stranger; the user's own words mean more.
     question()
         .or_else(instructed)
         .or_else(|| words().filter(|_| material.is_reported))
         .or_else(|| nearest(&request, changes().filter(is_answer)))
-        .or_else(about_branch)
         .or_else(|| of_kind(Asked::Question).filter(|_| has_acted))
         .or_else(|| reported().filter(|_| has_acted))
+        .or_else(worded)
         .or_else(|| nearest(&request, changes()))
         .or_else(|| nearest(&request, answers.iter()))
         .or_else(reported)
-        .or_else(|| words().filter(|line| strong_words(line) >= 4 && !begins_inside(line)))
         .or_else(|| continued(turn, material))
         .or_else(words)
         .or_else(|| from_files(turn))
@@ -130,7 +123,12 @@ fn begins_inside(line: &str) -> bool {
 
 /// The first whole sentence of the answer, clear or not, with the request before that it belongs to.
 fn continued(turn: &Turn, material: &Material) -> Option<String> {
-    let told = material.told().flat_map(Statement::lines).find_map(|text| {
+    // An item of a list needs the line above it.
+    let sentences = material.told().filter(|statement| !statement.is_item).flat_map(|statement| {
+        let whole = if statement.items.is_empty() { &statement.text } else { &statement.lead };
+        sentences(whole)
+    });
+    let told = { sentences }.find_map(|text| {
         let line = title_of(without_place(&text))?;
         let is_whole = !is_dangling(line.trim_end_matches('…'))
             && is_balanced(&line)
@@ -187,7 +185,8 @@ fn answers<'a>(
         let is_named = line.split_whitespace().any(is_name);
         if has_acted { strong_words(line) >= 4 || is_named } else { !is_change(line) && !line.contains(": ") }
     });
-    let stated = told.filter(|statement| !statement.is_loose).flat_map(|statement| {
+    let is_told = |statement: &&Statement| !statement.is_loose && statement.section != Section::Proposal;
+    let stated = told.filter(is_told).flat_map(|statement| {
         statement.lines().into_iter().filter_map(move |text| {
             let bare = without_place(&text);
             let line = title_of(bare).filter(|line| !is_dangling(line))?;
@@ -342,7 +341,7 @@ fn is_strong(word: &str) -> bool {
     word.chars().count() > 2 && !each(WEAK).any(|known| known == word)
 }
 
-fn strong_words(line: &str) -> usize {
+pub(super) fn strong_words(line: &str) -> usize {
     line.to_lowercase().split(|char: char| !char.is_alphanumeric()).filter(|word| is_strong(word)).count()
 }
 
@@ -469,13 +468,13 @@ pub(super) fn is_banned(line: &str) -> bool {
 }
 
 /// True if code marks, parentheses and quotes come in pairs.
-fn is_balanced(text: &str) -> bool {
+pub(super) fn is_balanced(text: &str) -> bool {
     let count = |mark: char| text.matches(mark).count();
     count('`').is_multiple_of(2) && count('(') == count(')') && count('"').is_multiple_of(2)
 }
 
 /// True for words that name something: `code`, paths, identifiers, proper names inside a sentence.
-fn is_name(word: &str) -> bool {
+pub(super) fn is_name(word: &str) -> bool {
     let word = word.trim_matches(|char: char| ",.;:!?()'\"".contains(char));
     let has_inner_capital =
         word.chars().skip(1).any(char::is_uppercase) && word.chars().any(char::is_lowercase);
