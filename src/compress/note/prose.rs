@@ -300,22 +300,26 @@ impl Reader {
             return;
         }
         let lead = lead.map(|lead| lead.trim_end_matches(':').to_owned()).unwrap_or_default();
-        let mut text = if lead.is_empty() { String::new() } else { format!("{lead}:") };
-        let mut separator = if text.is_empty() { "" } else { " " };
-        for item in &items {
-            let mut item = item.as_str();
-            if separator == "; " && text.len() + item.len() > LIST_BYTES {
-                // Without its own parts, so that the list stays whole.
-                item = item.split_once(": ").map_or(item, |(name, _)| name);
+        // A list that is too long for one statement goes on in the next.
+        while !items.is_empty() {
+            let mut text = if lead.is_empty() { String::new() } else { format!("{lead}:") };
+            let mut count = 0;
+            for item in &items {
+                if count > 0 && text.len() + item.len() > LIST_BYTES {
+                    break;
+                }
+                let separator = ["", " ", "; "][usize::from(!text.is_empty()) + usize::from(count > 0)];
+                text.push_str(separator);
+                text.push_str(item.trim_end_matches(['.', ':', ';']));
+                count += 1;
             }
-            if separator == "; " && text.len() + item.len() > LIST_BYTES {
-                break;
+            let rest = items.split_off(count);
+            if !rest.is_empty() {
+                text.push_str(&format!("; and {} more", rest.len()));
             }
-            text.push_str(separator);
-            text.push_str(item.trim_end_matches(['.', ':', ';']));
-            separator = "; ";
+            self.push(Statement { text, lead: lead.clone(), items, ..Statement::default() });
+            items = rest;
         }
-        self.push(Statement { text, lead, items, ..Statement::default() });
     }
 
     /// Ends everything above code, a table or a heading. A line that introduces it is a statement if it is complete without it.

@@ -364,10 +364,11 @@ fn headings_above_code_alone_and_long_items_are_kept() {
         made(&turn("fix the token count and the prompts of the editor", closing, vec![edit("/p/a.go")]));
     let text = format!("{} {}", note.title.unwrap(), note.summary.unwrap());
     assert!(text.contains("begins at the checkpoint") && text.contains("lose their context tags"), "{text}");
-    let parts = "a part that is described at length, ".repeat(20);
-    let closing = format!(
-        "I've created two files:\n1. `a.md` - the short version of the plan\n2. `b.md` - the long version: {parts}"
-    );
-    let note = made(&turn("write the plan into two files", &closing, vec![edit("/p/a.md"), edit("/p/b.md")]));
-    assert!(note.summary.as_ref().unwrap().contains("`b.md` - the long version"), "{note:?}");
+    let long = "a version that is described at length, ".repeat(12);
+    let closing =
+        format!("I've created three files:\n1. `a.md` - {long}\n2. `b.md` - {long}\n3. `c.md` - {long}");
+    let note = made(&turn("write the plan into three files", &closing, vec![edit("/p/a.md")]));
+    let (summary, detail) = (note.summary.unwrap(), note.detail.unwrap());
+    assert!(summary.contains("`a.md`") && summary.contains("; and 2 more"), "{summary}");
+    assert!(detail.contains("`b.md`") && detail.contains("`c.md`"), "{detail}");
 }
