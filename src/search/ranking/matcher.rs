@@ -1,6 +1,7 @@
 //! Finds the clues of a query in a text.
 
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 
 use crate::search::language::words::{fold_into, humps, pairs, stem, words};
 use crate::search::list;
@@ -16,6 +17,8 @@ pub struct Matcher<'a> {
     /// For each first byte of a stem the second ones, by their lowest bits. Stemming changes the ends, and most words of a text
     /// begin otherwise.
     beginnings: [u32; 256],
+    /// The words that were stemmed so far: texts repeat them.
+    stemmed: RefCell<HashMap<String, Option<&'a str>>>,
 }
 
 /// A wanted stem at some place of a text.
@@ -40,7 +43,7 @@ impl<'a> Matcher<'a> {
         for stem in stems.iter().filter(|stem| !stem.is_empty()) {
             beginnings[usize::from(stem.as_bytes()[0])] |= second(stem);
         }
-        Self { clues, stems, beginnings }
+        Self { clues, stems, beginnings, stemmed: RefCell::default() }
     }
 
     /// Counts each clue in a document.
@@ -83,8 +86,11 @@ impl<'a> Matcher<'a> {
         for word in words(text) {
             let mut see = |part: &str, at: usize, position: usize| {
                 let start = word.start + at;
-                let wanted =
-                    if word.unspaced { self.stems.get(part) } else { self.stem_of(part, &mut folded) };
+                let wanted = if word.unspaced {
+                    self.stems.get(part).copied()
+                } else {
+                    self.stem_of(part, &mut folded)
+                };
                 let bytes = (start, start + part.len());
                 sightings.extend(wanted.map(|stem| StemPosition { position, stem, bytes }));
             };
@@ -106,7 +112,7 @@ impl<'a> Matcher<'a> {
     }
 
     /// The wanted stem that a word has. `folded` is room to work in.
-    fn stem_of(&self, word: &str, folded: &mut String) -> Option<&&'a str> {
+    fn stem_of(&self, word: &str, folded: &mut String) -> Option<&'a str> {
         let first = word.bytes().next()?;
         if first.is_ascii() && self.beginnings[usize::from(first.to_ascii_lowercase())] == 0 {
             return None;
@@ -116,7 +122,12 @@ impl<'a> Matcher<'a> {
         if self.beginnings[usize::from(first)] & second(folded) == 0 {
             return None;
         }
-        self.stems.get(stem(folded).as_ref())
+        if let Some(known) = self.stemmed.borrow().get(folded.as_str()) {
+            return *known;
+        }
+        let wanted = self.stems.get(stem(folded).as_ref()).copied();
+        self.stemmed.borrow_mut().insert(folded.clone(), wanted);
+        wanted
     }
 }
 
