@@ -3,6 +3,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -37,6 +38,33 @@ pub trait Local: Send + Sync {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
+}
+
+/// A connection of this process alone.
+#[derive(Debug)]
+pub struct OwnConnection(Mutex<Connection>);
+
+impl OwnConnection {
+    /// Takes over a connection that may write.
+    pub fn new(database: Connection) -> Self {
+        Self(Mutex::new(database))
+    }
+}
+
+impl Local for OwnConnection {
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        work(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// The result of a cycle.

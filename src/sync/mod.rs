@@ -21,6 +21,6 @@ pub mod server;
 pub mod service;
 pub mod team;
 
-pub use engine::{CycleReport, Engine, Local};
+pub use engine::{CycleReport, Engine, Local, OwnConnection};
 pub use error::SyncError;
 pub use membership::Membership;

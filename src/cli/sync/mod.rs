@@ -4,10 +4,8 @@ mod join;
 mod status;
 
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, bail};
-use rusqlite::Connection;
 use serde_json::json;
 
 use super::arguments::project_named;
@@ -16,9 +14,9 @@ use super::output::style::harmless;
 use crate::clock;
 use crate::config::{Config, Environment, Share};
 use crate::paths::Home;
-use crate::store::{self, StoreError, sync as local};
+use crate::store::{self, sync as local};
 use crate::sync::server::{self, Forget, ServerConnection};
-use crate::sync::{CycleReport, Engine, Local, Membership, SyncError};
+use crate::sync::{CycleReport, Engine, Membership, OwnConnection, SyncError};
 use crate::worker::system::lock::Lock;
 
 /// Share one memory between several machines, through a PostgreSQL server
@@ -180,11 +178,11 @@ impl Here<'_> {
         Membership::load(self.home, self.environment)?.ok_or(SyncError::NotSetUp)
     }
 
-    fn engine(&self) -> anyhow::Result<Engine<Own>> {
+    fn engine(&self) -> anyhow::Result<Engine<OwnConnection>> {
         self.home.prepare()?;
         let database = store::open_for_bulk_change(self.home, BUSY_TIMEOUT_MS)?;
         Ok(Engine::new(
-            Own(Mutex::new(database)),
+            OwnConnection::new(database),
             self.home.clone(),
             self.environment.clone(),
             self.config.sync.share_default,
@@ -197,25 +195,6 @@ impl Here<'_> {
         if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::HUP);
         }
-    }
-}
-
-/// This process's own connection.
-struct Own(Mutex<Connection>);
-
-impl Local for Own {
-    async fn run<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        work(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -1,12 +1,9 @@
 //! Poisoned records and unusable servers: set aside or reported, and everything else goes on.
 
-use std::sync::Mutex;
-
 use claude_mem::config::{Environment, Share};
 use claude_mem::paths::Home;
-use claude_mem::store::{self, StoreError, open_for_bulk_change};
-use claude_mem::sync::{Engine, Local};
-use rusqlite::Connection;
+use claude_mem::store::{self, open_for_bulk_change};
+use claude_mem::sync::{Engine, OwnConnection};
 
 use super::machine::Machine;
 use super::postgres::Postgres;
@@ -156,25 +153,6 @@ fn forgetting_removes_the_bodies_and_the_key_from_the_server() {
     assert_eq!(first.status()["state"], "off");
 }
 
-/// A connection of the test's own process.
-struct Own(Mutex<Connection>);
-
-impl Local for Own {
-    async fn run<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        work(&mut self.0.lock().unwrap())
-    }
-
-    async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        work(&self.0.lock().unwrap())
-    }
-}
-
 #[test]
 fn a_service_seals_nothing_with_the_key_of_a_project_that_was_forgotten_elsewhere() {
     let Some(postgres) = Postgres::start() else { return };
@@ -184,7 +162,7 @@ fn a_service_seals_nothing_with_the_key_of_a_project_that_was_forgotten_elsewher
     let invitation = first.found(&postgres.url("alice"), &[]);
     second.join(&invitation);
     let home = Home::at(first.sandbox.data());
-    let own = Own(Mutex::new(open_for_bulk_change(&home, 1000).unwrap()));
+    let own = OwnConnection::new(open_for_bulk_change(&home, 1000).unwrap());
     let mut service = Engine::new(own, home, Environment::default(), Share::Me);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     first.observe("diary", "d", "the first page");
