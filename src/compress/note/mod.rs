@@ -143,7 +143,7 @@ struct Material {
     own_title: Option<String>,
     /// Statements of the closing messages that `statements` leaves out, oldest first.
     others: Vec<Statement>,
-    /// True if the turn changed tests alone. Its closing message often tells once more what they test.
+    /// True if the turn changed nothing but tests. Its closing message often repeats an earlier change.
     is_tests: bool,
     /// True if the statements are those of a subagent, whose report answers its own task and not the request.
     is_reported: bool,
@@ -177,7 +177,7 @@ impl Material {
         let (mut read, mut is_reported) = (0, false);
         let closing = closings.iter().copied().map(|text| (text, false));
         let bodies = bodies.map(|text| (text, false));
-        // What is said after "commit" is about the errand; the commit tells the work.
+        // The answer to "commit" is about committing; the commit's own message describes the work.
         let is_errand = turn.request().is_some_and(is_trivial) && turn.changed_files().is_empty();
         let (first, last): (Vec<_>, Vec<_>) =
             if is_errand { (bodies.collect(), Vec::new()) } else { (Vec::new(), bodies.collect()) };

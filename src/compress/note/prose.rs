@@ -69,13 +69,17 @@ impl Statement {
         matches!(last.as_str(), "solution" | "the solution" | "fix")
     }
 
-    /// Its sentences, except for those that limit each other; of a list those of the introduction, then the items.
-    pub fn lines(&self) -> Vec<String> {
+    /// Its sentences, except for those that limit each other; of a list those of the introduction.
+    pub fn sentences(&self) -> Vec<String> {
         let whole = sentences(if self.items.is_empty() { &self.text } else { &self.lead });
         let is_limited = |at: usize| whole.get(at + 1).is_some_and(|next| limits(next));
         let stated = whole.iter().enumerate().filter(|(at, line)| !is_limited(*at) && !limits(line));
-        let stated = stated.map(|(_, line)| line);
-        stated.chain(&self.items).cloned().collect()
+        stated.map(|(_, line)| line.clone()).collect()
+    }
+
+    /// Its sentences and the items of its list.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        self.sentences().into_iter().chain(self.items.iter().cloned())
     }
 
     /// True if the statement gives a reason.
@@ -302,18 +306,15 @@ impl Reader {
         let lead = lead.map(|lead| lead.trim_end_matches(':').to_owned()).unwrap_or_default();
         // A list that is too long for one statement goes on in the next.
         while !items.is_empty() {
-            let mut text = if lead.is_empty() { String::new() } else { format!("{lead}:") };
-            let mut count = 0;
-            for item in &items {
-                if count > 0 && text.len() + item.len() > LIST_BYTES {
-                    break;
-                }
-                let separator = ["", " ", "; "][usize::from(!text.is_empty()) + usize::from(count > 0)];
-                text.push_str(separator);
-                text.push_str(item.trim_end_matches(['.', ':', ';']));
-                count += 1;
-            }
-            let rest = items.split_off(count);
+            let mut text = if lead.is_empty() { String::new() } else { format!("{lead}: ") };
+            let mut length = text.len();
+            let fitting = items.iter().take_while(|item| {
+                length += item.len() + "; ".len();
+                length <= LIST_BYTES
+            });
+            let rest = items.split_off(fitting.count().max(1));
+            let shown: Vec<&str> = items.iter().map(|item| item.trim_end_matches(['.', ':', ';'])).collect();
+            text.push_str(&shown.join("; "));
             if !rest.is_empty() {
                 text.push_str(&format!("; and {} more", rest.len()));
             }

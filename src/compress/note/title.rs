@@ -124,11 +124,8 @@ fn begins_inside(line: &str) -> bool {
 /// The first whole sentence of the answer, clear or not, with the request before that it belongs to.
 fn continued(turn: &Turn, material: &Material) -> Option<String> {
     // An item of a list needs the line above it.
-    let sentences = material.told().filter(|statement| !statement.is_item).flat_map(|statement| {
-        let whole = if statement.items.is_empty() { &statement.text } else { &statement.lead };
-        sentences(whole)
-    });
-    let told = { sentences }.find_map(|text| {
+    let told = material.told().filter(|statement| !statement.is_item);
+    let told = told.flat_map(Statement::sentences).find_map(|text| {
         let line = title_of(without_place(&text))?;
         let is_whole = !is_dangling(line.trim_end_matches('…'))
             && is_balanced(&line)
@@ -187,7 +184,7 @@ fn answers<'a>(
     });
     let is_told = |statement: &&Statement| !statement.is_loose && statement.section != Section::Proposal;
     let stated = told.filter(is_told).flat_map(|statement| {
-        statement.lines().into_iter().filter_map(move |text| {
+        statement.lines().filter_map(move |text| {
             let bare = without_place(&text);
             let line = title_of(bare).filter(|line| !is_dangling(line))?;
             let tells_change = has_acted && (is_change(&line) || bare.len() < text.len());
